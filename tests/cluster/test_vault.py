@@ -265,6 +265,7 @@ def test_a_lost_node_gets_its_part_back_on_another(cluster):
     home_of_b = next(home for home in homes(cluster.folder / "kept") if (home / "node-1").exists())
     b.kill(signal.SIGKILL)
     shutil.rmtree(home_of_b)  # with its host
+    a.says("node-b was lost")  # until then the run is full
     c = cluster.agent("node-c", "--max-restarts", 3, *vault(cluster), **common)
     cluster.started(2, 2)
     assert [seen(cluster, rank, 2)[1] for rank in (0, 1)] == [["step-1:1"]] * 2
