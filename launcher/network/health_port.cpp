@@ -2,8 +2,6 @@
 
 #include "rendezvous/base/version.hpp"
 
-#include <boost/asio/ip/v6_only.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/empty_body.hpp>
@@ -19,7 +17,7 @@ namespace ddprun::launcher {
 namespace {
 
 namespace http = boost::beast::http;
-using boost::asio::ip::tcp;
+using net::tcp;
 using response = http::response<http::string_body>;
 
 constexpr std::size_t clients_max = 16;
@@ -79,47 +77,21 @@ class health_port::client : public std::enable_shared_from_this<health_port::cli
   std::shared_ptr<std::size_t> count_;
 };
 
-health_port::health_port(boost::asio::any_io_executor loop, std::chrono::milliseconds patience)
-    : acceptor_(loop), patience_(patience), clients_(std::make_shared<std::size_t>(0)) {}
+health_port::health_port(net::executor loop, std::chrono::milliseconds patience)
+    : listener_(std::move(loop)), patience_(patience), clients_(std::make_shared<std::size_t>(0)) {}
 
-error_code health_port::listen(const tcp::endpoint& where) {
-  error_code error;
-  acceptor_.open(where.protocol(), error);
-  if (!error && where.address().is_v6())
-    acceptor_.set_option(boost::asio::ip::v6_only(false), error);
-  if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor_.bind(where, error);
-  if (!error) acceptor_.listen(boost::asio::socket_base::max_listen_connections, error);
-  if (error) close();
-  return error;
-}
-
-// Both families, where this host has IPv6.
 error_code health_port::open(std::uint16_t port) {
-  error_code error = listen({tcp::v6(), port});
-  if (error && error != boost::system::errc::address_in_use) error = listen({tcp::v4(), port});
-  if (!error) accept();
-  return error;
-}
-
-void health_port::close() {
-  error_code ignored;
-  acceptor_.close(ignored);
-}
-
-void health_port::accept() {
-  acceptor_.async_accept([this](error_code error, tcp::socket socket) {
-    if (error == boost::asio::error::operation_aborted || !acceptor_.is_open()) return;
-    if (!error && *clients_ < clients_max)
-      std::make_shared<client>(std::move(socket), clients_)->serve(patience_);
-    if (!error || error == boost::asio::error::connection_aborted) return accept();
-    // Out of descriptors: the next probe finds nobody, and a later one is heard again.
-    const auto pause = std::make_shared<boost::asio::steady_timer>(acceptor_.get_executor(),
-                                                                   std::chrono::seconds(1));
-    pause->async_wait([this, pause](error_code) {
-      if (acceptor_.is_open()) accept();
-    });
-  });
+  std::string problem;
+  const auto opened = listener_.open("", port, problem);
+  if (!opened) return opened.error();
+  port_ = *opened;
+  net::listener_handlers handlers;
+  handlers.on_accept = [patience = patience_, clients = clients_](tcp::socket socket) {
+    if (*clients < clients_max)
+      std::make_shared<client>(std::move(socket), clients)->serve(patience);
+  };
+  listener_.start(std::move(handlers));
+  return {};
 }
 
 }  // namespace ddprun::launcher

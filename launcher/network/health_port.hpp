@@ -5,13 +5,11 @@
 // A client that says nothing is cut off after a while, as is one that says more than 8 KiB; no more
 // than 16 are heard at once.
 //
-// Thread rule: made and called by the main thread; lives on its loop.
+// Thread rule: made and called by the main thread, on whose loop it lives.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
-
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include "rendezvous/net/listener.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -23,22 +21,21 @@ namespace ddprun::launcher {
 class health_port {
  public:
   // `patience`: how long a client may say nothing.
-  explicit health_port(boost::asio::any_io_executor loop,
+  explicit health_port(net::executor loop,
                        std::chrono::milliseconds patience = std::chrono::seconds(5));
 
   // On every interface, as kubelet dials the pod's address; 0: at a port of the kernel's choice.
   // Errors: those of bind(2).
   error_code open(std::uint16_t port);
-  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
-  // No request is answered any more; the loop is not held up.
-  void close();
+  std::uint16_t port() const { return port_; }
+  // No request is answered from now on; the loop is not held up.
+  void close() { listener_.close(); }
 
  private:
   class client;
-  error_code listen(const boost::asio::ip::tcp::endpoint& where);
-  void accept();
 
-  boost::asio::ip::tcp::acceptor acceptor_;
+  net::listener listener_;
+  std::uint16_t port_ = 0;
   std::chrono::milliseconds patience_;
   std::shared_ptr<std::size_t> clients_;
 };
