@@ -3,6 +3,7 @@
 #include "launcher/agent/node_plan.hpp"
 #include "launcher/agent/own_job.hpp"
 #include "launcher/agent/unable_word.hpp"
+#include "launcher/base/random_value.hpp"
 #include "launcher/cli/check_files.hpp"
 #include "launcher/cli/help.hpp"
 #include "launcher/cli/options.hpp"
@@ -33,7 +34,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <sys/random.h>
 #include <unistd.h>
 #include <utility>
 #include <variant>
@@ -67,20 +67,16 @@ int refuse(const std::vector<std::string>& words, const ddprun::environment_map&
   return options ? unable(*options, error) : usage(error);
 }
 
-std::uint64_t random_number() {
-  std::uint64_t value = 0;
-  while (getrandom(&value, sizeof value, 0) != sizeof value) {
-  }
-  return value;
-}
+using ddprun::launcher::random_value;
 
 ddprun::launcher::agent_identity make_identity(const ddprun::launcher::launch_options& options,
                                                std::uint32_t workers) {
   ddprun::launcher::agent_identity identity;
-  identity.session = {random_number() | 1, random_number()};
-  identity.tether_session = {random_number() | 1, random_number()};
-  identity.mark = ddprun::to_string(ddprun::session_id{random_number() | 1, random_number()});
-  identity.seed = random_number();
+  identity.session = {random_value<std::uint64_t>() | 1, random_value<std::uint64_t>()};
+  identity.tether_session = {random_value<std::uint64_t>() | 1, random_value<std::uint64_t>()};
+  identity.mark = ddprun::to_string(
+      ddprun::session_id{random_value<std::uint64_t>() | 1, random_value<std::uint64_t>()});
+  identity.seed = random_value<std::uint64_t>();
   identity.worker_count = workers;
   identity.node = options.node_id;
   if (identity.node.empty()) {
@@ -198,7 +194,7 @@ int run(int argc, char** argv) {
   namespace ssh = ddprun::launcher::ssh;
   auto plan = ssh::plan_head(words, environment, ssh::read_text);
   if (!plan) return usage(plan.error());
-  if (*plan) return ssh::run_head(std::move(**plan), environment, random_number());
+  if (*plan) return ssh::run_head(std::move(**plan), environment, random_value<std::uint64_t>());
   return run_agent(words, environment, nullptr);
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/agent/unable_word.hpp"
 
 #include "launcher/agent/own_job.hpp"
+#include "launcher/base/random_value.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/net/dialer.hpp"
@@ -15,7 +16,6 @@
 #include <array>
 #include <ctime>
 #include <optional>
-#include <sys/random.h>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -25,20 +25,13 @@ using clock = std::chrono::steady_clock;
 
 constexpr auto pause_between_tries = std::chrono::milliseconds(100);
 
-session_id draw_session() {
-  session_id drawn;
-  while (::getrandom(&drawn, sizeof(drawn), 0) != sizeof(drawn)) {
-  }
-  return drawn;
-}
-
-// It joins, asks to leave in the same breath, and says goodbye.
+// It joins, asks to leave at once, and says goodbye.
 std::string bytes_of(const launch_options& options, const std::string& node,
                      const std::string& why) {
   hello words;
   words.version = version;
   words.run_id = options.run_id;
-  words.session = draw_session();
+  words.session = random_value<session_id>();
   words.node = node;
   words.node_is_explicit = !options.node_id.empty();
   words.host = net::short_host_name();

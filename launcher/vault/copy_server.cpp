@@ -1,6 +1,7 @@
 #include "launcher/vault/copy_server.hpp"
 
 #include "launcher/base/node_files.hpp"
+#include "launcher/base/random_value.hpp"
 #include "launcher/base/text.hpp"
 #include "launcher/vault/entry_stream.hpp"
 #include "launcher/vault/next_word.hpp"
@@ -10,12 +11,12 @@
 #include "rendezvous/base/signals_blocked.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <optional>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <system_error>
 #include <thread>
@@ -176,10 +177,8 @@ void accept_all(const std::shared_ptr<desk>& shared, int listener, const std::st
 }
 
 std::string draw_token() {
-  char drawn[16];
-  while (::getrandom(drawn, sizeof drawn, 0) != sizeof drawn) {
-  }
-  return hex_text({drawn, sizeof drawn});
+  const auto drawn = random_value<std::array<char, 16>>();
+  return hex_text({drawn.data(), drawn.size()});
 }
 
 // On all addresses, of both kinds where the system has both.

@@ -1,6 +1,7 @@
 #include "launcher/hosts/doctor/examine_cluster.hpp"
 
 #include "launcher/base/node_files.hpp"
+#include "launcher/base/random_value.hpp"
 #include "launcher/hosts/doctor/cluster_json.hpp"
 #include "launcher/hosts/doctor/examine_pairs.hpp"
 #include "launcher/hosts/doctor/judge_cluster.hpp"
@@ -19,8 +20,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
-#include <sys/random.h>
 #include <system_error>
 
 namespace ddprun::launcher::doctor {
@@ -30,9 +31,7 @@ constexpr std::size_t ports_probed = 3;  // as many as a firewall's ranges are r
 constexpr std::chrono::minutes examination_limit{3};
 
 std::string draw_token() {
-  std::uint64_t numbers[2] = {};
-  while (getrandom(numbers, sizeof numbers, 0) != sizeof numbers) {
-  }
+  const auto numbers = random_value<std::array<std::uint64_t, 2>>();
   return fmt::format("{:016x}{:016x}", numbers[0], numbers[1]);
 }
 

@@ -1,5 +1,6 @@
 #include "launcher/hosts/mpi/placement.hpp"
 
+#include "launcher/base/random_value.hpp"
 #include "launcher/base/text.hpp"
 #include "launcher/hosts/mpi/binding.hpp"
 #include "launcher/hosts/mpi/front_end.hpp"
@@ -15,25 +16,17 @@
 
 #include <algorithm>
 #include <fcntl.h>
-#include <sys/random.h>
 #include <utility>
 
 namespace ddprun::launcher::hosts::mpi {
 namespace {
 
-std::uint64_t drawn_number() {
-  std::uint64_t number = 0;
-  while (::getrandom(&number, sizeof number, 0) != sizeof number) {
-  }
-  return number;
-}
-
 host_words own_words(const environment_map& environment, const ancestors& above) {
   host_words host;
   host.addresses = own_addresses();
   host.towards = own_address_towards;
-  host.free_port = [] { return unused_static_port(drawn_number()); };
-  host.new_run_id = [] { return "mpi-" + to_hex(drawn_number()); };
+  host.free_port = [] { return unused_static_port(random_value<std::uint64_t>()); };
+  host.new_run_id = [] { return "mpi-" + to_hex(random_value<std::uint64_t>()); };
   host.tags_lines = tags_lines(environment, above);
   return host;
 }

@@ -1,4 +1,5 @@
 // What the head does with one host: from its ssh to the last word of its agent.
+#include "launcher/base/random_value.hpp"
 #include "launcher/hosts/ssh/head.hpp"
 #include "launcher/hosts/ssh/order.hpp"
 #include "launcher/hosts/ssh/remote_script.hpp"
@@ -15,7 +16,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <sys/random.h>
 #include <utility>
 
 namespace ddprun::launcher::ssh {
@@ -29,10 +29,7 @@ constexpr auto last_word_limit = std::chrono::seconds(5);
 constexpr std::string_view own_mark = "ddprun: ";
 
 std::string new_magic() {
-  std::uint64_t value = 0;
-  while (::getrandom(&value, sizeof value, 0) != sizeof value) {
-  }
-  return "ddprun-" + to_hex(value);
+  return "ddprun-" + to_hex(random_value<std::uint64_t>());
 }
 
 std::vector<std::string> blank_separated(std::string_view text) {
