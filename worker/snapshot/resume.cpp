@@ -27,6 +27,9 @@ std::string choice_topic(std::size_t attempt, std::size_t turn = 0) {
 std::string verdict_topic(std::size_t attempt, std::size_t turn) {
   return turn_topic("verdict", attempt, turn);
 }
+std::string handed_topic(std::size_t attempt) {
+  return turn_topic("handed", attempt, 0);
+}
 
 // Keeps the last line of a function that tells its reason to a handler, and hands it on.
 class last_line {
@@ -72,29 +75,32 @@ class part_of_snapshot {
         continue;
       }
       const auto& wrong = std::get<failure>(file);
-      if (!hands_on() || wrong.code == errc::damaged) return {wrong, {}};
+      // Pieces are read where they are wanted: no other rank can do that for this one.
+      const bool may_be_handed_on = hands_on() && !wants_pieces();
+      if (!may_be_handed_on || wrong.code == errc::damaged) return {wrong, {}};
       word.outcome = wrong;
       word.files.push_back(rank);
     }
-    if (!word.outcome && for_others.empty()) word.outcome = check_lengths();
+    if (!word.outcome && for_others.empty()) {
+      word.outcome = wants_pieces() ? open_pieces() : check_lengths();
+    }
     return word;
   }
 
-  // Once all ranks have read theirs. Throws what the broadcast does.
+  // What one rank has read comes to the others in finish().
+  bool hands_on() const { return static_cast<bool>(here_.broadcast); }
+
+  // Once all ranks have read theirs. It fails only where ranks hand on, and throws what the
+  // broadcast does.
   std::variant<resumed_snapshot, failure> finish() {
     auto found = reading_.begin();
     if (has_own()) found.own.emplace();
-    if (wants_pieces()) {
-      auto pieces = reading_.pieces(false);  // each file was looked at by one rank
-      if (auto* wrong = std::get_if<failure>(&pieces)) return std::move(*wrong);
-      found.sharded = std::get<0>(std::move(pieces));
-    }
+    found.sharded = pieces_;
     if (hands_on()) return handed_on(std::move(found));
     return read_here(std::move(found));
   }
 
  private:
-  bool hands_on() const { return static_cast<bool>(here_.broadcast); }
   const manifest& content() const { return reading_.content(); }
   // Nothing is any rank's own in an emergency's, and whose is whose is the program's to say where
   // there are more or fewer ranks now.
@@ -139,6 +145,15 @@ class part_of_snapshot {
     return std::nullopt;
   }
 
+  // Each rank maps all files, of which it may want any region. The bytes of each were looked at by
+  // one rank; here only headers are read.
+  std::optional<failure> open_pieces() {
+    auto pieces = reading_.pieces(false);
+    if (auto* wrong = std::get_if<failure>(&pieces)) return std::move(*wrong);
+    pieces_ = std::get<0>(std::move(pieces));
+    return std::nullopt;
+  }
+
   resumed_snapshot read_here(resumed_snapshot found) {
     for (const std::uint32_t rank : content().replicated)
       add_share(found.replicated, std::move(read_.at(rank).replicated));
@@ -152,42 +167,58 @@ class part_of_snapshot {
     const auto file = read_.find(rank);
     return file == read_.end() ? nullptr : file->second.mapping;
   }
+  // A rank that finds something wrong goes on to the end all the same, for the others wait for it
+  // in each broadcast.
   std::variant<resumed_snapshot, failure> handed_on(resumed_snapshot found) {
     const handing_on hands(here_.broadcast, here_.rank);
+    std::optional<failure> first_wrong;
     std::string problem;
-    const auto wrong = [&](std::uint32_t rank, const error_code& error) {
-      return failure{error,
-                     file_name_in(content().info, rank) + ", as it was handed on: " + problem};
+    const auto keep_wrong = [&](std::uint32_t rank, const error_code& error) {
+      if (first_wrong) return;
+      first_wrong =
+          failure{error, file_name_in(content().info, rank) + ", as it was handed on: " + problem};
     };
     for (const std::uint32_t rank : content().replicated) {
       auto share = hands.share(reader_of(rank), mapping_of(rank), problem);
-      if (!share) return wrong(rank, share.error());
-      add_share(found.replicated, std::move(*share));
+      if (share) {
+        add_share(found.replicated, std::move(*share));
+      } else {
+        keep_wrong(rank, share.error());
+      }
     }
     for (std::uint32_t rank = 0; found.own && rank < content().files.size(); ++rank) {
       if (reader_of(rank) == rank) continue;
       // Its rank could not read it, and another one did.
       auto file = hands.whole(reader_of(rank), rank, content().files[rank].bytes, mapping_of(rank));
       if (!file) continue;
-      auto tensors = read_safetensors(file->bytes(), problem);
-      if (!tensors) return wrong(rank, tensors.error());
-      auto parts = split_by_owner(std::move(*tensors), problem);
-      if (!parts) return wrong(rank, parts.error());
-      parts->mapping = std::move(file);
-      read_.insert_or_assign(rank, std::move(*parts));
+      auto parts = parts_of(std::move(file), problem);
+      if (parts) {
+        read_.insert_or_assign(rank, std::move(*parts));
+      } else {
+        keep_wrong(rank, parts.error());
+      }
     }
+    if (first_wrong) return *std::move(first_wrong);
     if (!found.own) return found;
     auto& mine = read_.at(here_.rank);
     *found.own = std::move(mine.own);
     found.bytes.push_back(mine.mapping);
     return found;
   }
+  static result<rank_file> parts_of(std::shared_ptr<const mapped_file> file, std::string& problem) {
+    auto tensors = read_safetensors(file->bytes(), problem);
+    if (!tensors) return tensors.error();
+    auto parts = split_by_owner(std::move(*tensors), problem);
+    if (parts) parts->mapping = std::move(file);
+    return parts;
+  }
 
   const resuming& here_;
   snapshot_reading reading_;
   bool is_open_ = false;
-  std::map<std::uint32_t, rank_file> read_;       // by the rank that has written it
-  std::map<std::uint32_t, std::uint32_t> tries_;  // of a file that its first reader cannot read
+  std::shared_ptr<const sharded_tensors> pieces_;  // of all files; none: they are not wanted
+  std::map<std::uint32_t, rank_file> read_;        // by the rank that has written it
+  std::map<std::uint32_t, std::uint32_t> tries_;   // of a file that its first reader cannot read
 };
 
 class meeting {
@@ -212,24 +243,17 @@ class meeting {
       if (auto lost = announce(choice_topic(attempt), to_text(choice_word(made)))) return *lost;
       if (!made.from) break;
       part_of_snapshot part(here_, path(*made.from));
-      std::size_t turn = 0;
-      const auto wrong = everybody_reads(attempt, turn, *made.from, part);
-      const bool is_damaged = wrong && wrong->code == errc::damaged;
-      if (wrong && !is_damaged) {
-        return stop_reading(attempt, turn, cannot_be_read(*made.from, *wrong));
-      }
+      std::string topic;
+      const auto wrong = everybody_takes(attempt, *made.from, part, topic);
+      if (wrong && wrong->code != errc::damaged) return stop_reading(topic, *wrong);
       if (!wrong) {
         // Before any rank goes on from it: one that crashes at once takes this one with it.
         (void)history.mark_resumed((*newest)->info);
         said.hand_on();
       }
-      if (auto lost = announce(verdict_topic(attempt, turn), to_text(reading_word{wrong, {}}))) {
-        return *lost;
-      }
-      if (!wrong) {
-        if (auto lost = finish(part)) return *lost;
-        break;
-      }
+      if (auto lost = announce(topic, to_text(reading_word{wrong, {}}))) return *lost;
+      if (!wrong) break;
+      agreed_.from.reset();
       history.skip(*made.from, wrong->text);
       said.hand_on();
     }
@@ -251,11 +275,11 @@ class meeting {
       agreed_.generation = made.generation;
       if (!made.from) return std::move(agreed_);
       part_of_snapshot part(here_, path(*made.from));
-      const auto wrong = read_with_others(attempt, *made.from, part);
-      if (wrong && wrong->code != errc::damaged) return *wrong;
-      if (wrong) continue;
-      if (auto lost = finish(part)) return *lost;
-      return std::move(agreed_);
+      auto wrong = read_with_others(attempt, *made.from, part);
+      if (!wrong) wrong = finish_with_others(attempt, *made.from, part);
+      if (!wrong) return std::move(agreed_);
+      if (wrong->code != errc::damaged) return *std::move(wrong);
+      agreed_.from.reset();
     }
   }
 
@@ -282,8 +306,8 @@ class meeting {
     (void)announce(choice_topic(attempt), to_text(choice_word(reason)));
     return reason;
   }
-  failure stop_reading(std::size_t attempt, std::size_t turn, failure reason) {
-    (void)announce(verdict_topic(attempt, turn), to_text(reading_word{reason, {}}));
+  failure stop_reading(const std::string& topic, failure reason) {
+    (void)announce(topic, to_text(reading_word{reason, {}}));
     return reason;
   }
 
@@ -291,6 +315,19 @@ class meeting {
     const auto error = ranks_.report(topic, to_text(read));
     if (!error) return std::nullopt;
     return failure{error, "cannot tell rank 0 of the snapshot: " + ranks_.problem()};
+  }
+
+  // Rank 0: what is wrong with it for any of them, who wait for that on `topic`.
+  std::optional<failure> everybody_takes(std::size_t attempt, snapshot_order order,
+                                         part_of_snapshot& part, std::string& topic) {
+    std::size_t turn = 0;
+    const auto wrong = everybody_reads(attempt, turn, order, part);
+    topic = verdict_topic(attempt, turn);
+    if (wrong) return wrong->code == errc::damaged ? *wrong : cannot_be_read(order, *wrong);
+    if (!part.hands_on()) return finish(part);
+    if (auto lost = announce(topic, to_text(reading_word{}))) return lost;
+    topic = handed_topic(attempt);
+    return everybody_has(topic, part);
   }
 
   // Rank 0: what is wrong with it for any of them. What one cannot read another one tries, until
@@ -339,6 +376,45 @@ class meeting {
       if (word.files.empty()) return std::nullopt;
       again = word.files;
     }
+  }
+
+  // Rank 0: what went wrong for any of them while what was read came to the ranks that want it.
+  std::optional<failure> everybody_has(const std::string& topic, part_of_snapshot& part) {
+    auto mine = finish(part);
+    if (auto lost = report(topic, {mine, {}})) return lost;
+    if (has_lost_others(mine)) return mine;
+    const auto texts = ranks_.reports(topic);
+    if (!texts) {
+      return failure{texts.error(),
+                     "not all ranks have what was read of the snapshot: " + ranks_.problem()};
+    }
+    std::vector<outcome_word> told;
+    for (const std::string& text : *texts)
+      told.push_back(parse_outcome(text));
+    return worst_of(told);
+  }
+
+  // The others: as read_with_others.
+  std::optional<failure> finish_with_others(std::size_t attempt, snapshot_order order,
+                                            part_of_snapshot& part) {
+    auto mine = finish(part);
+    if (!part.hands_on()) return mine;
+    const std::string topic = handed_topic(attempt);
+    if (auto lost = report(topic, {mine, {}})) return lost;
+    if (has_lost_others(mine)) return mine;
+    const auto verdict = ranks_.announcement(topic);
+    if (!verdict) {
+      return failure{verdict.error(),
+                     "rank 0 has not said whether all ranks have what was read of " + path(order) +
+                         ": " + ranks_.problem()};
+    }
+    const auto word = parse_outcome(*verdict);
+    return word ? std::optional(of_rank_0(*word)) : std::nullopt;
+  }
+
+  // It has left a broadcast: what the others say of it, and when, depends on how they were lost.
+  static bool has_lost_others(const outcome_word& mine) {
+    return mine && mine->code != errc::damaged;
   }
 
   std::optional<failure> finish(part_of_snapshot& part) try {

@@ -1,5 +1,9 @@
 // All ranks of a round agree on what they go on from: rank 0 claims the folder and says which
 // snapshot, each rank reads its part, and what one of them finds damaged none of them takes.
+//
+// A rank says that it has its part when nothing is left that could fail for it alone: its files are
+// read, those with pieces that it may want are open, and what others have read for it has come. A
+// job that goes on from the snapshot is noted (snapshot_history::mark_resumed) when all have.
 #pragma once
 
 #include "worker/snapshot/history.hpp"

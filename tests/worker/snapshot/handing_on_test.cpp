@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -35,6 +36,9 @@ struct handing_job : job_under_test {
   std::mutex mutex;
   std::map<std::string, std::multiset<std::uint32_t>> looks;  // at files: by which ranks
 
+  // What becomes of what a rank hears; none: it is as it was sent.
+  std::function<void(std::uint32_t rank, char* bytes, std::size_t count)> on_the_way;
+
   std::vector<rank_result> resume(round_number round, std::uint32_t world_size) {
     std::vector<rank_result> ranks(world_size);
     between = std::make_unique<broadcast_of_threads>(world_size);
@@ -47,7 +51,11 @@ struct handing_job : job_under_test {
     on_all(world_size, [&](std::uint32_t rank) {
       auto with = options();
       with.files = &disks.at(rank);
-      with.broadcast = between->of(rank);
+      with.broadcast = [this, rank, pass = between->of(rank)](std::uint32_t root, char* bytes,
+                                                              std::size_t count) {
+        pass(root, bytes, count);
+        if (on_the_way) on_the_way(rank, bytes, count);
+      };
       ranks[rank] = open_rank(round, rank, world_size, with);
     });
     return ranks;
@@ -142,9 +150,42 @@ TEST_CASE("a share that its reader finds damaged none of them takes", "[snapshot
       "skipped: rank 1: rank-00001.safetensors: its bytes do not fit their checksum"));
 }
 
+TEST_CASE("what comes to one rank damaged none of them takes", "[snapshot]") {
+  handing_job test;
+  test.writers = 2;
+  {
+    auto ranks = test.open(1, 3);
+    require_open(ranks);
+    for (const std::uint64_t step : {10, 20}) {
+      CHECK_FALSE(ranks[0].job->progress(step));
+      CHECK(save(ranks, step) == all(3));
+    }
+  }
+  std::size_t heard = 0;  // by rank 1
+  test.on_the_way = [&](std::uint32_t rank, char* bytes, std::size_t) {
+    // The header's length is the first, then it comes itself: of the newest snapshot only.
+    if (rank == 1 && ++heard == 2) bytes[8] = '!';
+  };
+  auto ranks = test.resume(2, 3);
+  require_open(ranks);
+  for (const auto& each : ranks)
+    CHECK(each.job->resumed()->info.step == 10);
+  CHECK(handing_job::compare(ranks, 10) == "");
+  const std::string place = test.folder + "/snapshot-000001-0000";
+  CHECK(test.messages.last().starts_with(
+      "snapshot " + place + "20 skipped: rank 1: rank-00000.safetensors, as it was handed on: "));
+  CHECK_FALSE(std::filesystem::exists(place + "20/resumed-000002"));
+  CHECK(std::filesystem::exists(place + "10/resumed-000002"));
+}
+
 TEST_CASE("ranks that lose each other while they hand on say so", "[snapshot]") {
   handing_job test;
-  test.save_with_shares(2);
+  {
+    auto saved = test.open(1, 2);
+    require_open(saved);
+    CHECK_FALSE(saved[0].job->progress(10));
+    REQUIRE(save(saved, 10) == all(2));
+  }
   std::vector<rank_result> ranks(2);
   broadcast_of_threads between(2);
   between.break_off();
@@ -158,6 +199,8 @@ TEST_CASE("ranks that lose each other while they hand on say so", "[snapshot]") 
     CHECK(each.problem ==
           "cannot hand on what ranks have read of the snapshot: the ranks have lost each other");
   }
+  // No rank has gone on from it.
+  CHECK_FALSE(std::filesystem::exists(test.folder + "/snapshot-000001-000010/resumed-000002"));
 }
 
 TEST_CASE("a long tensor is handed on in pieces", "[snapshot]") {

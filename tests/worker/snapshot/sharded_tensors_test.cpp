@@ -2,16 +2,22 @@
 #include "worker/snapshot/sharded_tensors.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/worker/snapshot/broadcast_of_threads.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
 #include "worker/snapshot/reader.hpp"
 #include "worker/snapshot/tensor_region.hpp"
 
+#include <cerrno>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ddprun::tests {
@@ -82,16 +88,54 @@ struct piece_of_matrix {
   std::optional<small_state> small;
 };
 
-void save_pieces(job_under_test& test, std::uint32_t world_size) {
+void save_pieces(job_under_test& test, std::uint32_t world_size,
+                 const std::vector<std::uint64_t>& steps = {10}) {
   auto ranks = test.open(1, world_size);
   require_open(ranks);
-  std::vector<error_code> errors(world_size);
-  job_under_test::on_all(world_size, [&](std::uint32_t rank) {
-    piece_of_matrix mine(rank, world_size);
-    errors[rank] = ranks[rank].job->save(10, 0, mine.state(10, rank));
-    if (!errors[rank]) errors[rank] = ranks[rank].job->wait();
+  for (const std::uint64_t step : steps) {
+    std::vector<error_code> errors(world_size);
+    job_under_test::on_all(world_size, [&](std::uint32_t rank) {
+      piece_of_matrix mine(rank, world_size);
+      errors[rank] = ranks[rank].job->progress(step);
+      if (!errors[rank]) errors[rank] = ranks[rank].job->save(step, 0, mine.state(step, rank));
+      if (!errors[rank]) errors[rank] = ranks[rank].job->wait();
+    });
+    REQUIRE(errors == all(world_size));
+  }
+}
+
+// What one rank alone finds of a file, as on a node that has lost the file server, or has an old
+// copy of it.
+class one_sees_otherwise final : public hooked_disk {
+ public:
+  std::string name;  // the end of the file's
+  int error = 0;     // of mapping it; 0: it is cut short
+
+  result<std::unique_ptr<mapped_file>> map(const std::string& path) override {
+    auto mapped = hooked_disk::map(path);
+    if (!path.ends_with(name) || !mapped) return mapped;
+    if (error != 0) return system_error(error);
+    struct short_file final : mapped_file {
+      explicit short_file(std::unique_ptr<mapped_file> of) : whole(std::move(of)) {}
+      std::string_view bytes() const override { return whole->bytes().substr(1); }
+      std::unique_ptr<mapped_file> whole;
+    };
+    return std::unique_ptr<mapped_file>(std::make_unique<short_file>(*std::move(mapped)));
+  }
+};
+
+// Rank 1's disk is this one.
+std::vector<rank_result> open_by_two(job_under_test& test, round_number round,
+                                     one_sees_otherwise& disk, bool hands_on = false) {
+  std::vector<rank_result> ranks(2);
+  broadcast_of_threads between(2);
+  job_under_test::on_all(2, [&](std::uint32_t rank) {
+    auto with = test.options();
+    if (rank == 1) with.files = &disk;
+    if (hands_on) with.broadcast = between.of(rank);
+    ranks[rank] = test.open_rank(round, rank, 2, with);
   });
-  REQUIRE(errors == all(world_size));
+  return ranks;
 }
 
 std::string read_region(const sharded_tensors& from, const tensor_region& region) {
@@ -187,6 +231,44 @@ TEST_CASE("a damaged piece costs the snapshot where others read it", "[snapshot]
     CHECK(each.error == errc::damaged);
   CHECK(test.messages.text().find("rank 1: rank-00003.safetensors: its bytes do not fit their "
                                   "checksum") != std::string::npos);
+}
+
+TEST_CASE("a piece that one rank cannot open stops all of them before any goes on", "[snapshot]") {
+  job_under_test test;
+  save_pieces(test, 4, {10, 20});
+  const std::string place = test.folder + "/snapshot-000001-000020";
+  // Rank 0 looks at the bytes of the first, and rank 1 only maps it, for its pieces.
+  const std::string name = GENERATE("rank-00002.safetensors", "rank-00003.safetensors");
+  one_sees_otherwise disk;
+  disk.name = "000020/" + name;
+  disk.error = EACCES;
+  const auto ranks = open_by_two(test, 2, disk, GENERATE(false, true));
+  const std::string line = "snapshot " + place + " cannot be read: rank 1: " + name +
+                           ": Permission denied; start again when it can be, or move it away to "
+                           "go on from the one before it";
+  for (const auto& each : ranks)
+    CHECK(each.error == system_error(EACCES));
+  CHECK(ranks[0].problem == line);
+  CHECK(ranks[1].problem == "rank 0: " + line);
+  CHECK_FALSE(std::filesystem::exists(place + "/resumed-000002"));
+}
+
+TEST_CASE("a piece that one rank finds cut short costs the snapshot for all", "[snapshot]") {
+  job_under_test test;
+  save_pieces(test, 4, {10, 20});
+  one_sees_otherwise disk;
+  disk.name = "000020/rank-00002.safetensors";
+  const auto ranks = open_by_two(test, 2, disk);
+  require_open(ranks);
+  for (const auto& each : ranks) {
+    CHECK(each.job->resumed()->info.step == 10);
+    CHECK(read_region(*each.job->resumed()->sharded, {{0, 0}, matrix}) == "");
+  }
+  const std::string place = test.folder + "/snapshot-000001-0000";
+  CHECK(test.messages.last().starts_with("snapshot " + place +
+                                         "20 skipped: rank 1: rank-00002.safetensors: it has "));
+  CHECK_FALSE(std::filesystem::exists(place + "20/resumed-000002"));
+  CHECK(std::filesystem::exists(place + "10/resumed-000002"));
 }
 
 TEST_CASE("a region that is not there is named", "[snapshot]") {
