@@ -101,7 +101,8 @@ std::string late_again(std::uint64_t seed, std::uint32_t newcomers, const mutant
 
 // A failure beyond the budget; the daemon dies while the round stops, and in half of the worlds all
 // others with it. No round follows in that instance: whoever has come back leaves with the code of
-// the failure, and what is started again is another instance.
+// the failure, and what is started again, be it on one host long before the other, is another
+// instance, which has its round as soon as both are there.
 std::string failed_beyond(std::uint64_t seed, const mutant& mutation = {}) {
   schedule plan = with_journal(quiet_schedule(seed, 2), journal_kind::kept);
   plan.options.mutation = mutation;
@@ -130,10 +131,11 @@ std::string failed_beyond(std::uint64_t seed, const mutant& mutation = {}) {
   in.run_for(random.between(0ms, 500ms));
   in.start_daemon(in.host_at(0));
   if (all_die) {
+    const duration window = in.settings().timing.recovery_window * 51 / 50;
     in.start_agent(in.host_at(1));
+    in.run_for(random.between(0ms, 2 * window));
     in.start_agent(in.host_at(2));
-    const duration limit = in.settings().timing.recovery_window * 51 / 50 + slack;
-    if (!in.run_until_true([&] { return in.checks().any_full(2); }, limit))
+    if (!in.run_until_true([&] { return in.checks().any_full(2); }, window + slack))
       return "what was started again does not run: " + in.current_daemon()->why();
     if (lives_in(in, failed)) return "another round of the instance that had failed";
     return in.violation();

@@ -7,6 +7,7 @@
 
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/run/members_by_name.hpp"
 #include "rendezvous/core/run/run_record.hpp"
 
 #include <cstdint>
@@ -27,6 +28,7 @@ struct leftovers {
   std::set<std::uint32_t> succeeded;  // group ranks
   std::set<session_id> sessions;
   std::size_t unknown = 0;  // of whom a restarted daemon knows no session
+  members_by_name members;  // of a round that only a record tells of; else of nobody
   time_point until{};       // none of their workers lives any longer
   bool is_held = false;     // nobody has let go yet: they may hold each other until orphan_limit
   duration let_go_limit{};  // from when one does until they must be gone
@@ -36,6 +38,8 @@ struct leftovers {
   bool complete_success(const status& said);
   // The workers of one of them are gone, and nobody lives on by its tethers.
   void let_go(time_point now);
+  // `until`, unless all are here again.
+  time_point living_until() const;
 };
 
 struct closed_instance {
@@ -77,8 +81,12 @@ class closed_instances {
   bool has_let_go(instance_id instance) const;
   // The run no longer waits for those that were left behind.
   void forget_living();
+  // A node of that name (lasting_name) is a candidate here from now on, or no longer.
+  void count(const std::string& name, bool is_here);
   // From then on none of all that were left behind lives.
   time_point living_until() const;
+  // Those that may live of the one instance of which any may. Null: there is none, or several.
+  const leftovers* sole_living(time_point now) const;
 
   // For the record: how the newest of them ended, and the newest of those before the newest one.
   const shared_list<past_end>& past() const { return past_; }

@@ -273,7 +273,9 @@ void run::state::recount(node& who) {
 
 bool run::state::count_alone(node& who) {
   if (!groups.count(who, is_candidate(nodes, who))) return false;
-  earlier.count(who.lasting_name(), who.counted);
+  const std::string name = who.lasting_name();
+  earlier.count(name, who.counted);
+  closed.count(name, who.counted);
   return true;
 }
 

@@ -261,6 +261,11 @@ void leftovers::let_go(time_point now) {
   if (std::exchange(is_held, false)) until = std::min(until, now + let_go_limit);
 }
 
+time_point leftovers::living_until() const {
+  const bool are_all_back = members.size() != 0 && members.missing() == 0;
+  return are_all_back ? time_point() : until;
+}
+
 void closed_instances::add(closed_instance newest) {
   closed_.push_front(std::move(newest));
   if (closed_.size() > closed_instances_max) closed_.pop_back();
@@ -346,8 +351,23 @@ void closed_instances::forget_living() {
 time_point closed_instances::living_until() const {
   time_point until{};
   for (const closed_instance& one : closed_)
-    until = std::max(until, one.left.until);
+    until = std::max(until, one.left.living_until());
   return until;
+}
+
+void closed_instances::count(const std::string& name, bool is_here) {
+  for (closed_instance& one : closed_)
+    one.left.members.count(name, is_here);
+}
+
+const leftovers* closed_instances::sole_living(time_point now) const {
+  const leftovers* found = nullptr;
+  for (const closed_instance& one : closed_) {
+    if (now >= one.left.living_until()) continue;
+    if (found != nullptr) return nullptr;
+    found = &one.left;
+  }
+  return found;
 }
 
 bool knows_of_round(const status& said) {
@@ -458,12 +478,21 @@ std::string run::state::older_reason() const {
   std::string text =
       "; waiting until the workers" + who + " of an earlier life of this run must be gone";
   const std::optional<machine_time> remembered = earlier.living_until();
-  if (!remembered || now >= *remembered) return text;
-  if (const std::vector<std::string> names = earlier.missing_names(); !names.empty()) {
-    text += ", or until " + text_of_names(names, earlier.missing()) +
-            (earlier.missing() == 1 ? " is back" : " are back");
+  const leftovers* const known = sole_older();
+  const members_by_name* missing = known == nullptr ? nullptr : &known->members;
+  if (remembered && now < *remembered) missing = &earlier.members();
+  if (missing == nullptr) return text;
+  if (const std::vector<std::string> names = missing->missing_names(); !names.empty()) {
+    text += ", or until " + text_of_names(names, missing->missing()) +
+            (missing->missing() == 1 ? " is back" : " are back");
   }
   return text;
+}
+
+// Of the one closed instance that is waited for, if nothing else is.
+const leftovers* run::state::sole_older() const {
+  const bool others_may_live = !older.ending().empty() || real_now < older.lost_until();
+  return others_may_live ? nullptr : closed.sole_living(real_now);
 }
 
 bool stale_workers::add_ending(std::uint64_t order, machine_time now) {

@@ -18,7 +18,6 @@
 // back has stopped, or at once where nobody does who knows of a round.
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/base/name_text.hpp"
 #include "rendezvous/core/run/persisted_run.hpp"
 #include "rendezvous/core/run/record_persistence.hpp"
 #include "rendezvous/core/run/round_numbers.hpp"
@@ -62,6 +61,7 @@ closed_instance closed_of(const run_record& record, const run_end& how, time_poi
   over.left.until = *until;
   over.left.is_held = true;
   over.left.let_go_limit = record.gone_after;
+  over.left.members = members_by_name(record.nodes, record.members);
   return over;
 }
 
@@ -100,7 +100,10 @@ void run::state::end_due_record() {
   const run_record record = *earlier.record();
   note(note_level::warning, "the run had ended when its rendezvous daemon died (" +
                                 record.due->how.text + "): what is started now is a new one");
-  closed.add(closed_of(record, record.due->how, real_now, persisted_living_until(clock, earlier)));
+  closed_instance over =
+      closed_of(record, record.due->how, real_now, clock.real(earlier.gone_at()));
+  over.left.members = earlier.members();  // some may be here
+  closed.add(std::move(over));
   current.job = record.job;
   earlier.drop();
 }
@@ -108,8 +111,9 @@ void run::state::end_due_record() {
 // The same where nodes have come back that were told of the instance, but not of its round.
 void run::state::close_as_due() {
   const run_end how = current.due->how;
+  // As if no member were here: all who are leave now, and may come again.
   current.left_behind =
-      closed_of(*earlier.record(), how, real_now, persisted_living_until(clock, earlier)).left;
+      closed_of(*earlier.record(), how, real_now, clock.real(earlier.gone_at())).left;
   close(how.exit_code, std::nullopt, how.text);
 }
 
@@ -176,7 +180,8 @@ run_record record_of(const run_options& options, const current_instance& current
   record.restarts_used = over.restarts_used;
   record.restarts_forgiven = over.restarts_forgiven;
   if (over.left.until > over.closed_at) {
-    record.nodes = std::max(current.placed.count, 1U);
+    record.nodes = std::max({current.placed.count, 1U, over.left.members.size()});
+    record.members = over.left.members.names();
     record.gone_after = over.left.until - over.closed_at;
   }
   record.end = run_end{over.exit_code, over.text};
@@ -185,13 +190,17 @@ run_record record_of(const run_options& options, const current_instance& current
   return record;
 }
 
-// Of an instance that has placed nobody: who may live on of those before it, whoever they are.
+// Of an instance that has placed nobody: who may live on of those before it.
 void run::state::remember_older(run_record& record) const {
   time_point until = older_until();
   if (!older.ending().empty()) until = std::max(until, current.opened_at + timing().orphan_limit);
   if (until <= real_now) return;
   record.nodes = nodes_per_run_max;
   record.gone_after = until - current.opened_at;
+  const leftovers* const known = sole_older();
+  if (known == nullptr || known->members.names().empty()) return;
+  record.nodes = known->members.size();
+  record.members = known->members.names();
 }
 
 // By the causes so far, for the daemon that would have to go on from here.
@@ -258,40 +267,18 @@ void run::state::order_close(node& who, message_pointer message) {
 void persisted_run::begin(run_record record, machine_time since) {
   *this = {};
   since_ = since;
-  missing_ = record.nodes;
+  members_ = members_by_name(record.nodes, record.members);
   record_ = std::move(record);
-  const std::vector<std::string>& names = record_->members.items();
-  for (std::size_t index = 0; index < std::min<std::size_t>(names.size(), missing_); ++index) {
-    if (!names[index].empty()) ++short_of_[names[index]];
-  }
-}
-
-void persisted_run::count(const std::string& name, bool is_here) {
-  const auto found = short_of_.find(name);
-  if (found == short_of_.end()) return;
-  std::int64_t& short_of = found->second;
-  if (is_here) {
-    if (short_of-- > 0) --missing_;
-  } else {
-    if (++short_of > 0) ++missing_;
-  }
 }
 
 std::optional<machine_time> persisted_run::living_until() const {
-  if (!record_ || missing_ == 0) return std::nullopt;
-  return since_ + record_->gone_after;
+  if (!record_ || members_.missing() == 0) return std::nullopt;
+  return gone_at();
 }
 
-std::vector<std::string> persisted_run::missing_names() const {
-  std::vector<std::string> names;
-  std::size_t named = 0;
-  for (const auto& [name, short_of] : short_of_) {
-    if (short_of <= 0) continue;
-    named += static_cast<std::size_t>(short_of);
-    if (names.size() < names_in_text_max) names.push_back(name);
-  }
-  if (named != missing_) return {};
-  return names;
+machine_time persisted_run::gone_at() const {
+  DDPRUN_ASSERT(record_);
+  return since_ + record_->gone_after;
 }
 
 machine_time persisted_run::lost_at() const {

@@ -270,6 +270,7 @@ struct run::state {
   bool older_may_live() const;
   timer_moment older_deadline() const;
   std::string older_reason() const;
+  const leftovers* sole_older() const;
 
   // recovery.cpp: claims.
   void claim(node& who);

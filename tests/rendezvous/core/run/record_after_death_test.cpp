@@ -233,6 +233,56 @@ TEST_CASE("what is started again after a failure beyond the budget is a new inst
   }
 }
 
+TEST_CASE("after an end that was due it is known who is missing until somebody is placed") {
+  run_story story(keeping(due_record()));
+  const run_settings settings = nodes_of(1, 2);
+  fake_node& a = story.joined("a", settings);
+  story.pass(20s);
+  REQUIRE(a.wanted.phase == desired_phase::wait);
+  REQUIRE(story.view().instance == 100);
+  CHECK(says(story, "must be gone, or until b (10.0.0.2) is back"));
+  SECTION("and starts when all are back") {
+    fake_node& b = joined_from(story, "b", "10.0.0.2", settings);
+    CHECK(a.wanted.phase == desired_phase::prepare);
+    CHECK(b.wanted.instance == 100);
+  }
+  SECTION("but no newcomer is taken for one of them") {
+    story.joined("c", settings);
+    CHECK(a.wanted.phase == desired_phase::wait);
+    story.pass(39s);
+    CHECK(a.wanted.phase == desired_phase::wait);
+    story.pass(2s);
+    CHECK(a.wanted.phase == desired_phase::prepare);
+  }
+  SECTION("nor one that has gone again") {
+    story.goodbye(a);
+    fake_node& b = joined_from(story, "b", "10.0.0.2", settings);
+    story.pass(10s);
+    CHECK(b.wanted.phase == desired_phase::wait);
+    CHECK(says(story, "or until a (10.0.0.1) is back"));
+    joined_from(story, "a", "10.0.0.1", settings);
+    CHECK(story.view().phase == run_phase::preparing);
+  }
+  SECTION("also by the daemon after this one") {
+    REQUIRE(story.kept);
+    CHECK(story.kept->instance == 100);
+    CHECK_FALSE(story.kept->due);
+    CHECK(story.kept->nodes == 2);
+    CHECK(story.kept->members == due_record().members);
+    run_story third(keeping(story.kept));
+    fake_node& again = third.node("a", settings);
+    again.state.instance = 100;
+    again.state.desired_seq = 3;
+    third.connect(again);
+    third.pass(20s);
+    CHECK(again.wanted.phase == desired_phase::wait);
+    CHECK(says(third, "or until b (10.0.0.2) is back"));
+    joined_from(third, "b", "10.0.0.2", settings);
+    CHECK(again.wanted.phase == desired_phase::prepare);
+    CHECK(again.wanted.instance == 100);
+  }
+}
+
 TEST_CASE("nodes that had waited beside a round that failed beyond the budget are told the end") {
   run_story story(keeping(due_record()));
   fake_node& waiting = story.node("c", nodes_of(2, 2));
@@ -244,12 +294,29 @@ TEST_CASE("nodes that had waited beside a round that failed beyond the budget ar
   CHECK(waiting.wanted.exit_code == 3);
   CHECK(story.kept->end == due_record().due->how);
   CHECK(story.kept->nodes != 0);
+  CHECK(story.kept->members == due_record().members);
   story.goodbye(waiting);
-  fake_node& next = story.joined("d", nodes_of(1, 1));
-  CHECK(next.wanted.phase == desired_phase::wait);
-  story.pass(50s);
-  CHECK(next.wanted.phase == desired_phase::prepare);
-  CHECK(next.wanted.instance != 42);
+  SECTION("and newcomers wait for the round's workers") {
+    fake_node& next = story.joined("d", nodes_of(1, 1));
+    CHECK(next.wanted.phase == desired_phase::wait);
+    story.pass(50s);
+    CHECK(next.wanted.phase == desired_phase::prepare);
+    CHECK(next.wanted.instance != 42);
+  }
+  SECTION("and so do its members until all are back") {
+    fake_node& a = joined_from(story, "a", "10.0.0.1", nodes_of(1, 2));
+    CHECK(a.wanted.phase == desired_phase::wait);
+    joined_from(story, "b", "10.0.0.2", nodes_of(1, 2));
+    CHECK(a.wanted.phase == desired_phase::prepare);
+    CHECK(a.wanted.instance != 42);
+  }
+  SECTION("also at the daemon after this one") {
+    run_story third(keeping(story.kept));
+    fake_node& a = joined_from(third, "a", "10.0.0.1", nodes_of(1, 2));
+    CHECK(a.wanted.phase == desired_phase::wait);
+    joined_from(third, "b", "10.0.0.2", nodes_of(1, 2));
+    CHECK(a.wanted.phase == desired_phase::prepare);
+  }
 }
 
 TEST_CASE("a run that had failed beyond its budget, and nobody comes back to, ends with that") {

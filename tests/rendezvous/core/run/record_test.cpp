@@ -290,25 +290,25 @@ TEST_CASE("workers may live until all members are here again, or for so long") {
   CHECK(earlier.living_until() == machine_origin + 20s);
   CHECK(earlier.lost_at() == machine_origin + 60s);
   const std::vector<std::string> all{"a", "b"};
-  CHECK(earlier.missing_names() == all);
-  CHECK(earlier.missing() == 3);
+  CHECK(earlier.members().missing_names() == all);
+  CHECK(earlier.members().missing() == 3);
   for (const char* const name : {"c", "a", "a", "a", "b"})
     earlier.count(name, true);
   CHECK(earlier.living_until() == machine_origin + 20s);
-  CHECK(earlier.missing_names() == std::vector<std::string>{"b"});
+  CHECK(earlier.members().missing_names() == std::vector<std::string>{"b"});
   earlier.count("b", true);
   CHECK(earlier.living_until() == std::nullopt);
   SECTION("one is more than are needed") {
     earlier.count("a", false);
     earlier.count("a", false);
-    CHECK(earlier.missing() == 0);
+    CHECK(earlier.members().missing() == 0);
     earlier.count("a", false);
-    CHECK(earlier.missing() == 1);
+    CHECK(earlier.members().missing() == 1);
   }
   SECTION("one goes again") {
     earlier.count("b", false);
     CHECK(earlier.living_until() == machine_origin + 20s);
-    CHECK(earlier.missing_names() == std::vector<std::string>{"b"});
+    CHECK(earlier.members().missing_names() == std::vector<std::string>{"b"});
   }
 }
 
@@ -328,7 +328,7 @@ TEST_CASE("of members whose names are not known nobody can say that they are her
   for (const char* const name : {"a", "b", "b", "", "c"})
     earlier.count(name, true);
   CHECK(earlier.living_until() == machine_origin + 20s);
-  CHECK(earlier.missing_names().empty());
+  CHECK(earlier.members().missing_names().empty());
 }
 
 // What was asked for to be kept, alone.
