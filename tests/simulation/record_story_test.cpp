@@ -69,12 +69,16 @@ bool lives_in(world& in, instance_id instance) {
 }
 
 // The two who run cannot reach the next daemon; so many newcomers can, when the window is over.
-// Those who come back after it run on, and until then the others wait.
-std::string late_again(std::uint64_t seed, std::uint32_t newcomers, const mutant& mutation = {}) {
+// Those who come back after it run on, and until then the others wait: also where ranks are exact,
+// and the newcomers have come for those of the two.
+std::string late_again(std::uint64_t seed, std::uint32_t newcomers, const mutant& mutation = {},
+                       rank_policy ranks = rank_policy::hint) {
   schedule plan = with_journal(quiet_schedule(seed, 2), journal_kind::kept);
   plan.options.mutation = mutation;
-  plan.options.settings.nodes_min = 1;
-  plan.options.settings.spares_max = newcomers;
+  const bool is_exact = ranks == rank_policy::exact;
+  plan.options.settings.ranks = ranks;
+  plan.options.settings.nodes_min = is_exact ? 2 : 1;
+  plan.options.settings.spares_max = is_exact ? 0 : newcomers;
   world in(plan.options);
   for (std::uint32_t index = 0; index < 3 + newcomers; ++index)
     in.add_host();
@@ -218,6 +222,9 @@ TEST_CASE("a round that comes back late goes on where only newcomers wait") {
     INFO(newcomers << " of them");
     REQUIRE(each_seed(50, [&](std::uint64_t seed) { return late_again(seed, newcomers); }) == "");
   }
+  REQUIRE(each_seed(50, [](std::uint64_t seed) {
+            return late_again(seed, 2, {}, rank_policy::exact);
+          }) == "");
 }
 
 TEST_CASE("mutant: all nodes have one name in the records") {

@@ -52,7 +52,7 @@ struct current_instance {
   std::string news;                 // of the newest round, for those who are in it
   std::string warning;
   struct {
-    std::string lasting_name;
+    std::string place_name;
     std::string text;
   } unable;                           // the newest node that cannot start, and why
   duration lasted{};                  // the newest round, when its stop began

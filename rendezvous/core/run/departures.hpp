@@ -24,7 +24,7 @@ struct departed_node {
   ddprun::cause cause;  // node_lost or drain
   time_point at{};
   bool was_member = true;  // false: it had no ranks
-  std::string lasting_name;
+  std::string place_name;
 };
 
 class departures {
@@ -33,7 +33,7 @@ class departures {
   void add(const session_id& who, departed_node gone);
   void drop(const session_id& who);
   // Another agent comes from there: one that only waited is back.
-  void drop_waiting(const std::string& lasting_name);
+  void drop_waiting(const std::string& place_name);
   bool has_members() const { return !gone_.empty(); }
 
   // None: nobody is missing.

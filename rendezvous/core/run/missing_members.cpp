@@ -56,7 +56,7 @@ cause run::state::cause_of_missing(const membership& of, std::string text) const
 void run::state::remember_departure(const dead_node& who, const cause& why) {
   if (who.label.empty()) return;
   departed_node gone;
-  gone.node = gone.lasting_name = who.label;
+  gone.node = gone.place_name = who.label;
   gone.address = who.address;
   gone.rank_first = who.rank_first;
   gone.worker_count = who.worker_count;

@@ -42,6 +42,14 @@ inline std::string lasting_name(const hello& of, const std::string& seen,
   return seen == local ? of.host : of.host + " (" + seen + ")";
 }
 
+// What those have in common who fill one place, one after the other: "node rank 3" where ranks are
+// exact, for a pod is replaced by one of another name and address; else their lasting name. It says
+// nothing of where workers may live on: the last one may run, cut off, when the next has come.
+inline std::string place_name(const hello& of, const std::string& seen, const std::string& local) {
+  if (is_exact(of) && of.node_rank) return "node rank " + std::to_string(*of.node_rank);
+  return lasting_name(of, seen, local);
+}
+
 struct past_ranks {
   std::uint32_t rank_first = 0;
   bool has_succeeded = false;
@@ -84,6 +92,7 @@ struct node {
   std::string lasting_name() const {
     return core::lasting_name(greeting, peer_address, local_address);
   }
+  std::string place_name() const { return core::place_name(greeting, peer_address, local_address); }
   // It waits for as long as the others are enough.
   bool sits_out() const { return is_left_out || is_unhealthy(); }
   bool is_unhealthy() const { return !state.unhealthy.empty() && !is_needed; }

@@ -203,7 +203,7 @@ std::string run::state::refusal(const agent_joined& event) const {
   }
   // With the one that hosts this daemon all would end.
   if (!comes_to_be_fenced && !hosts_us(event) && !is_short(phase, current, groups)) {
-    const std::string name = lasting_name(greeting, event.peer_address, event.local_address);
+    const std::string name = place_name(greeting, event.peer_address, event.local_address);
     if (std::string text = left_out_text(options, current, name); !text.empty()) return text;
   }
   if (std::string text = difference_problem(greeting); !text.empty()) return text;
@@ -362,14 +362,14 @@ void run::state::queue_for_round(node& who) {
     return refuse(who, text);
   }
   if (!is_member) {
-    const std::string text = left_out_text(options, current, who.lasting_name());
+    const std::string text = left_out_text(options, current, who.place_name());
     if (!text.empty() && !who.hosts_us && !is_short(phase, current, groups))
       return refuse(who, text);
     who.is_left_out = !text.empty();
   }
   current.gone.drop(who.greeting.session);
-  current.gone.drop_waiting(who.lasting_name());
-  if (current.unable.lasting_name == who.lasting_name()) current.unable = {};
+  current.gone.drop_waiting(who.place_name());
+  if (current.unable.place_name == who.place_name()) current.unable = {};
   groups.join(who);
   recount(who);
   if (const std::string text =

@@ -162,7 +162,7 @@ void run::state::dismiss_unable(node& who) {
   cause why = cause_of(rounds, who, cause_class::drain);
   why.text = who.state.causes.front().text;
   remember_departure(who, why);
-  current.unable = {who.lasting_name(), who.label() + " takes no part: " + why.text};
+  current.unable = {who.place_name(), who.label() + " takes no part: " + why.text};
   note(note_level::warning, current.unable.text);
   release(who, 0);
 }
@@ -171,7 +171,7 @@ void run::state::dismiss_unable(node& who) {
 // be read may not be what the others have.
 void run::state::hear_of_unable(const agent_joined& event) {
   const hello& greeting = event.hello;
-  current.unable = {lasting_name(greeting, event.peer_address, event.local_address),
+  current.unable = {place_name(greeting, event.peer_address, event.local_address),
                     greeting.node + " takes no part: " + greeting.state.causes.front().text};
   note(note_level::warning, current.unable.text);
   notice.change();

@@ -28,7 +28,7 @@ void run::state::take_reserves() {
   std::size_t count = ill.size();
   for (const auto& [order, who] : nodes) {
     if (!who->is_left_out || who->connection == 0 || !is_able(*who)) continue;
-    const std::string name = who->lasting_name();
+    const std::string name = who->place_name();
     left_out[{current.failing.of(name), name}].push_back(who.get());
     ++count;
   }
@@ -53,7 +53,7 @@ void run::state::need_unhealthy(node& who) {
 
 // The agents of a node that was left out.
 void run::state::take_back(const std::vector<node*>& agents) {
-  const std::string name = agents.front()->lasting_name();
+  const std::string name = agents.front()->place_name();
   current.failing.take_back(name);
   for (node* const who : agents) {
     who->is_left_out = false;

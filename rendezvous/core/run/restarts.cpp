@@ -44,7 +44,7 @@ blamed_node blame(current_instance& current, const round_memberships& membership
       memberships.begin()[static_cast<std::ptrdiff_t>(why->group_rank)].holder();
   if (holder == nullptr || holder->label() != why->node) return found;
   found.session = holder->greeting.session;
-  found.name = holder->lasting_name();
+  found.name = holder->place_name();
   found.label = holder->label();
   if (current.settings->node_failures_max != 0 && is_failure_of_its_own(*why)) {
     found.failures = current.failing.add(found.name);
@@ -55,7 +55,7 @@ blamed_node blame(current_instance& current, const round_memberships& membership
 bool can_do_without(const current_instance& current, const roster& nodes, const blamed_node& one) {
   std::uint32_t others = 0;  // a second agent of that node is none
   for (const auto& [order, who] : nodes) {
-    if (who->counted && who->lasting_name() != one.name) ++others;
+    if (who->counted && who->place_name() != one.name) ++others;
   }
   return others >= current.settings->nodes_min;
 }
@@ -188,13 +188,13 @@ void run::state::dismiss(const blamed_node& one) {
   if (!one.is_left_out) return;
   std::vector<node*> its;
   for (const auto& [order, who] : nodes) {
-    if (who->node_state == node_state::here && who->lasting_name() == one.name) {
+    if (who->node_state == node_state::here && who->place_name() == one.name) {
       its.push_back(who.get());
     }
   }
   for (node* const who : its) {
     if (!who->hosts_us) {
-      refuse(*who, left_out_text(options, current, who->lasting_name()));
+      refuse(*who, left_out_text(options, current, who->place_name()));
       continue;
     }
     who->is_left_out = true;
@@ -213,7 +213,7 @@ void run::state::refuse_left_out() {
     }
   }
   for (node* const who : idle)
-    refuse(*who, left_out_text(options, current, who->lasting_name()));
+    refuse(*who, left_out_text(options, current, who->place_name()));
 }
 
 // Any node that comes may be needed, even one that was left out.

@@ -286,7 +286,7 @@ void run::state::remember_departure(const node& who, const cause& why) {
   if (waits) notice.change();
   departed_node gone;
   gone.node = who.label();
-  gone.lasting_name = who.lasting_name();
+  gone.place_name = who.place_name();
   gone.was_member = ran.has_value();
   gone.address = who.peer_address;
   if (ran) gone.rank_first = ran->rank_first;

@@ -515,6 +515,39 @@ TEST_CASE("a node that cannot start says why, and those who wait hear it at thei
   }
 }
 
+TEST_CASE("a node that cannot start is not spoken of once another has come for its exact rank") {
+  run_story story;
+  run_settings settings = nodes_of(3, 3);
+  settings.ranks = rank_policy::exact;
+  const auto node_of_rank = [&](const std::string& name, std::uint32_t rank) -> fake_node& {
+    fake_node& made = story.node(name, settings);
+    made.greeting.node_rank = rank;
+    return made;
+  };
+  fake_node& first = node_of_rank("a", 0);
+  story.connect(first);
+  fake_node& unable = node_of_rank("b", 1);
+  unable.state.draining = true;
+  cause why;
+  why.kind = cause_class::start;
+  why.text = "train.py: No such file or directory";
+  unable.state.causes = {why};
+  story.connect(unable);
+  story.goodbye(unable);
+  story.beat_all();
+  CHECK(first.wanted.warning == "b takes no part: train.py: No such file or directory");
+  SECTION("for its own") {
+    story.connect(node_of_rank("d", 1));
+    story.beat_all();
+    CHECK(first.wanted.warning.empty());
+  }
+  SECTION("but not for another's") {
+    story.connect(node_of_rank("d", 2));
+    story.beat_all();
+    CHECK(first.wanted.warning == "b takes no part: train.py: No such file or directory");
+  }
+}
+
 TEST_CASE("of a node that cannot start those who wait hear though its settings are others") {
   run_story story;
   const fake_node& first = story.joined("a", nodes_of(3, 3));

@@ -95,6 +95,36 @@ TEST_CASE("a node is left out where the least nodes are enough") {
   }
 }
 
+TEST_CASE("where ranks are exact, whoever comes for a rank has the failures of that rank") {
+  run_settings settings = restarting(2, 2);
+  settings.ranks = rank_policy::exact;
+  settings.node_failures_max = 2;
+  settings.timing.backoff_max = 0s;
+  run_story story;
+  // A pod is replaced by one of another name and address.
+  const auto join = [&](std::uint32_t rank, const std::string& pod) -> fake_node& {
+    fake_node& made = story.node(pod, settings);
+    made.greeting.node_rank = rank;
+    made.greeting.node_is_explicit = true;
+    story.connect(made);
+    return made;
+  };
+  fake_node& first = join(0, "train-0-x7k2p");
+  fake_node& pod = join(1, "train-1-h2kqw");
+  story.start_round();
+  fail_round(story, pod, 3);
+  CHECK(first.reports.back().text == "restart 1 of 9");
+  story.goodbye(pod);
+  story.stop_all();
+  fake_node& successor = join(1, "train-1-9zv4c");
+  story.pass(1s);
+  story.start_round();
+  fail_round(story, successor, 4);
+  CHECK(first.reports.back().text ==
+        "restart 2 of 9 with train-1-9zv4c, whose workers were the first to fail twice, but there "
+        "is no spare for it, and --nnodes allows no fewer nodes");
+}
+
 TEST_CASE("a pause and whoever is left out are told in one sentence") {
   run_settings settings = restarting(1, 2);
   settings.node_failures_max = 2;
