@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,54 @@ def test_shares_are_found_again_by_any_number_of_ranks(cluster, tmp_path, worker
     ending = "right, and its own" if workers == 4 else "right"
     assert run(cluster, "resume", workers, word, tmp_path / "s") == [
         f"rank {rank}: step 10, {ending}" for rank in range(workers)]
+
+
+def flip_a_byte(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("word", ["resume", "hand-on"])
+@pytest.mark.parametrize("damage, why", [
+    pytest.param(flip_a_byte, "its bytes do not fit their checksum", id="flipped"),
+    pytest.param(cut_short, "it has [0-9]+ bytes and not [0-9]+", id="short"),
+    pytest.param(Path.unlink, "No such file or directory", id="gone")])
+def test_a_damaged_piece_costs_all_ranks_that_snapshot(cluster, tmp_path, damage, why, word):
+    folder = tmp_path / "s"
+    assert run(cluster, "save", 4, "save-pieces", folder, 0) == []
+    older, newest = sorted(folder.glob("snapshot-*"))
+    damage(newest / "rank-00002.safetensors")
+    agent = cluster.agent("resume", workers=3, command=["--no-python", PROGRAM, word, folder])
+    assert agent.wait() == 0, agent.out() + agent.err()
+    assert sorted(re.findall(r"rank \d+: step.*", agent.out())) == [
+        f"rank {rank}: step 10, right, and its region" for rank in range(3)]
+    skipped = re.findall(f"snapshot {newest} skipped: .*", agent.out() + agent.err())
+    line = rf"rank-00002.safetensors: {why}( \(and [0-9] more ranks\))?$"
+    assert len(skipped) == 1 and re.search(line, skipped[0]), skipped
+    # Which round has gone on from a snapshot is noted there.
+    assert list(older.glob("resumed-*")) and not list(newest.glob("resumed-*"))
+
+
+# Also for root: the name leads to itself.
+@pytest.mark.parametrize("word", ["resume", "hand-on"])
+def test_a_piece_that_cannot_be_read_stops_all_ranks_with_one_line(cluster, tmp_path, word):
+    folder = tmp_path / "s"
+    assert run(cluster, "save", 4, "save-pieces", folder, 0) == []
+    newest = max(folder.glob("snapshot-*"))
+    piece = newest / "rank-00002.safetensors"
+    piece.unlink()
+    piece.symlink_to(piece.name)
+    agent = cluster.agent("resume", workers=3, command=["--no-python", PROGRAM, word, folder])
+    assert agent.wait() == 1
+    said = agent.out() + agent.err()
+    assert not re.search(r"rank \d+: step", said), said
+    assert f"snapshot {newest} cannot be read: rank " in said
+    assert not list(newest.glob("resumed-*"))
 
 
 def test_one_node_writes_as_one_where_nobody_says_otherwise(cluster, tmp_path):
