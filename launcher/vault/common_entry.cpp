@@ -17,6 +17,18 @@ bool is_plain(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return c > ' ' && c < 127; });
 }
 
+std::optional<owned_version> read_owned(std::string_view line) {
+  const auto of = whole_number<std::uint32_t>(next_word(line));
+  const auto order = whole_number<std::int64_t>(next_word(line));
+  if (!of || !order || *order < 0 || !is_safe_path(line)) return std::nullopt;
+  return owned_version{*of, {*order, std::string(line)}};
+}
+
+std::string owned_text(std::string_view word, const owned_version& one) {
+  return std::string(word) + " " + std::to_string(one.of) + " " + std::to_string(one.what.order) +
+         " " + one.what.name + "\n";
+}
+
 bool read_line(std::string_view line, node_word& word) {
   const std::string_view what = next_word(line);
   if (what == "at") {
@@ -32,11 +44,13 @@ bool read_line(std::string_view line, node_word& word) {
     if (!node) return false;
     word.savers.insert(*node);
   } else if (what == "holds") {
-    const auto of = whole_number<std::uint32_t>(next_word(line));
-    const auto order = whole_number<std::int64_t>(next_word(line));
-    if (!of || !order || *order < 0 || !is_safe_path(line) || word.held.size() == held_max)
-      return false;
-    word.held.push_back({*of, {*order, std::string(line)}});
+    auto one = read_owned(line);
+    if (!one || word.held.size() == held_max) return false;
+    word.held.push_back(std::move(*one));
+  } else if (what == "aside") {
+    auto one = read_owned(line);
+    if (!one || word.aside.size() == held_max) return false;
+    word.aside.insert(std::move(*one));
   } else {
     return false;
   }
@@ -48,9 +62,11 @@ using parts_by_name = std::map<std::string, common_part>;
 // Of each node, by name, the newest of that name.
 std::map<std::uint32_t, parts_by_name> parts_of(const std::vector<node_word>& words) {
   std::map<std::uint32_t, parts_by_name> all;
+  const std::set<owned_version> aside = aside_of(words);
   for (std::uint32_t holder = 0; holder < words.size(); ++holder) {
-    for (const held_entry& one : words[holder].held) {
-      if (one.of >= words.size()) continue;  // of a larger world
+    for (const owned_version& one : words[holder].held) {
+      const bool is_of_larger_world = one.of >= words.size();
+      if (is_of_larger_world || aside.contains(one)) continue;
       common_part& part = all[one.of][one.what.name];
       if (one.what.order < part.what.order) continue;
       if (one.what.order > part.what.order) part.holders.clear();
@@ -69,10 +85,10 @@ std::string to_text(const node_word& word) {
     text += "at " + std::to_string(word.port) + " " + word.address + "\ntoken " + word.token + "\n";
   for (const std::uint32_t node : word.savers)
     text += "saves " + std::to_string(node) + "\n";
-  for (const held_entry& one : word.held) {
-    text += "holds " + std::to_string(one.of) + " " + std::to_string(one.what.order) + " " +
-            one.what.name + "\n";
-  }
+  for (const owned_version& one : word.held)
+    text += owned_text("holds", one);
+  for (const owned_version& one : word.aside)
+    text += owned_text("aside", one);
   return text;
 }
 
@@ -87,6 +103,13 @@ std::optional<node_word> parse_word(std::string_view text) {
     is_first = false;
   }
   return word;
+}
+
+std::set<owned_version> aside_of(const std::vector<node_word>& words) {
+  std::set<owned_version> all;
+  for (const node_word& word : words)
+    all.insert(word.aside.begin(), word.aside.end());
+  return all;
 }
 
 common_choice choose_common(const std::vector<node_word>& words,

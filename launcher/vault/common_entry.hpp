@@ -12,8 +12,10 @@
 //   token 4f1d...
 //   saves 0
 //   holds 0 1732606339000000000 step-100
+//   aside 1 1732606345000000000 step-101
 //
-// "holds OF ORDER NAME": OF is the group rank of the node whose workers saved it.
+// "holds OF ORDER NAME": OF is the group rank of the node whose workers saved it. "aside": the same
+// of one that no node may take any more, whoever still has it.
 //
 // Thread rule: plain values and pure functions.
 #pragma once
@@ -31,20 +33,15 @@
 namespace ddprun::launcher::vault {
 
 inline constexpr std::size_t word_bytes_max = 1 << 20;
-inline constexpr std::size_t held_max = 1000;  // named in one word
-
-struct held_entry {
-  std::uint32_t of = 0;
-  version what;
-  bool operator==(const held_entry&) const = default;
-};
+inline constexpr std::size_t held_max = 1000;  // named in one word; and so many that are aside
 
 struct node_word {
   std::string address;             // where its copies are served; empty: nowhere
   std::uint16_t port = 0;          // likewise
   std::string token;               // that it asks for
   std::set<std::uint32_t> savers;  // who has ever saved anything, as far as it knows
-  std::vector<held_entry> held;
+  std::vector<owned_version> held;
+  std::set<owned_version> aside;
   bool operator==(const node_word&) const = default;
 };
 
@@ -64,6 +61,9 @@ struct common_choice {
   std::set<std::uint32_t> savers;
   bool is_any_newer = false;  // some node has one that not all have
 };
+
+// What any of them has set aside.
+std::set<owned_version> aside_of(const std::vector<node_word>& words);
 
 // `words`: by group rank. `excluded`: names that could not be had after all.
 common_choice choose_common(const std::vector<node_word>& words,

@@ -87,7 +87,9 @@ class caller {
     const auto head = line ? read_head(*line) : std::nullopt;
     if (!head) return answer("no what is no entry");
     note_saver(of);
-    if (is_kept(of, head->what)) return answer("have");
+    const auto is_aside = [&] { return desk_->is_set_aside({of, head->what}); };
+    // What is set aside is wanted by nobody: it counts as copied.
+    if (is_aside() || is_kept(of, head->what)) return answer("have");
     const std::string disk = disk_of(copy_folder(of));
     if (const error_code error = make_private_folders(disk))
       return answer("no cannot create " + disk + ": " + error.message());
@@ -97,8 +99,9 @@ class caller {
     const std::string mark = desk_->mark + "-" + std::to_string(of) + "-" + std::to_string(++calls);
     const outcome done = keep_by(disk, head->what, mark, [&](int unfinished, manifest& made) {
       return receive_files(stream_, *head, unfinished, std::string(files_folder) + "/", made,
-                           [](std::uint64_t) { return true; });
+                           [&](std::uint64_t) { return !is_aside(); });
     });
+    if (done.is_done() && is_aside()) set_aside_on_disk(disk, head->what);
     if (!done.is_done()) return answer("no " + done.problem);
     remove_older(disk, copies_kept);
     answer("kept");
@@ -107,6 +110,7 @@ class caller {
   }
 
   std::optional<sent_entry> find(std::uint32_t of, const version& what) const {
+    if (desk_->is_set_aside({of, what})) return std::nullopt;
     for (const std::string& folder : {node_folder(of), copy_folder(of)}) {
       auto found = from_disk(disk_of(folder) + "/" + folder_of(what));
       if (found && found->what == what) return found;

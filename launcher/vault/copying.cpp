@@ -64,7 +64,7 @@ bool copying::look() {
   if (!memory) return true;  // a worker has removed it
   for (int tries = 0; tries < tries_in_a_hurry; ++tries) {
     std::vector<entry> complete = complete_entries(list_files(memory->get()));
-    std::erase_if(complete, [&](const entry& one) { return desk_.is_set_aside(one.what); });
+    std::erase_if(complete, [&](const entry& one) { return is_set_aside(one.what); });
     for (const entry& one : complete) {
       if (!one.problem.empty())
         desk_.tell_once("entry", one.what.name + " is not kept: " + one.problem);
@@ -87,11 +87,16 @@ bool copying::look() {
   return false;
 }
 
+bool copying::is_set_aside(const version& what) const {
+  return desk_.is_set_aside({here_->group_rank, what});
+}
+
 // While workers run a copy takes no more than its share of the memory's and the disk's time.
-pace copying::slowly() {
+pace copying::slowly(const version& what) {
   const auto begun = std::chrono::steady_clock::now();
-  return [this, begun, copied = std::uint64_t{0}](std::uint64_t bytes) mutable {
+  return [this, what, begun, copied = std::uint64_t{0}](std::uint64_t bytes) mutable {
     ++desk_.progress;
+    if (is_set_aside(what)) return false;
     copied += bytes;
     const std::uint64_t rate = desk_.wanted.rate;
     if (rate == 0) return true;
@@ -114,7 +119,12 @@ bool copying::keep(int memory, const entry& newest) {
     if (failed_ == newest.what && now < try_again_ && !desk_.is_hurried()) return false;
   }
   failed_.reset();
-  const outcome done = keep_on_disk(memory, newest, here_->disk, desk_.mark, slowly());
+  const outcome done = keep_on_disk(memory, newest, here_->disk, desk_.mark, slowly(newest.what));
+  // It may have been set aside while it was renamed.
+  if (is_set_aside(newest.what)) {
+    set_aside_on_disk(here_->disk, newest.what);
+    return false;
+  }
   if (done.has_changed) return false;
   if (!done.is_done()) {
     failed_ = newest.what;
@@ -160,7 +170,7 @@ void copying::copy_to_buddy(const entry& newest) {
   }
   if (!buddy || (told_buddy_ == buddy && buddy_has_ == newest.what)) return;
   const auto from = from_here(newest);
-  const pace slow = slowly();
+  const pace slow = slowly(newest.what);
   const outcome done =
       !from ? outcome{.problem = "it is not there any more", .has_changed = true}
             : put_entry(*buddy, here_->group_rank, *from, [&](std::uint64_t bytes) {

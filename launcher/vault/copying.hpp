@@ -34,7 +34,8 @@ class copying {
   void copy_to_buddy(const entry& newest);
   std::optional<sent_entry> from_here(const entry& newest) const;
   void tell_buddy();
-  pace slowly();
+  bool is_set_aside(const version& what) const;
+  pace slowly(const version& what);
   void end(bool is_kept);
 
   desk& desk_;

@@ -1,6 +1,5 @@
 #include "launcher/vault/desk.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace ddprun::launcher::vault {
@@ -29,9 +28,9 @@ void desk::hurry() {
   changed.notify_all();
 }
 
-bool desk::is_set_aside(const version& what) {
+bool desk::is_set_aside(const owned_version& which) {
   const std::lock_guard lock(mutex);
-  return std::find(set_aside.begin(), set_aside.end(), what) != set_aside.end();
+  return set_aside.contains(which);
 }
 
 }  // namespace ddprun::launcher::vault

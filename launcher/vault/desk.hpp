@@ -48,8 +48,9 @@ struct desk {
   memory_home home;         // of the preparing thread, and of the copying one at the very end
   std::uint64_t limit = 0;  // bytes of memory
   std::shared_ptr<const shelf> current;
-  std::string folder;               // of current, as soon as it can be written to
-  std::vector<version> set_aside;   // or hidden: not there for anybody any more
+  std::string folder;  // of current, as soon as it can be written to
+  // Or hidden: not there for anybody any more, wherever copies of it are.
+  std::set<owned_version> set_aside;
   std::set<std::uint32_t> savers;   // group ranks that have ever saved anything
   std::optional<peer> buddy;        // the node that keeps a copy of what is saved here
   std::uint64_t hurries_asked = 0;  // copies that are wanted at once
@@ -71,7 +72,7 @@ struct desk {
 
   void hurry();
   bool is_hurried() const { return hurries_done < hurries_asked || is_ending; }  // under the mutex
-  bool is_set_aside(const version& what);
+  bool is_set_aside(const owned_version& which);
 
  private:
   std::mutex telling_;

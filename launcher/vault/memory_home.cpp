@@ -1,13 +1,13 @@
 #include "launcher/vault/memory_home.hpp"
 
 #include "launcher/base/node_files.hpp"
+#include "launcher/base/text.hpp"
 #include "launcher/vault/open_below.hpp"
 #include "launcher/vault/vault_files.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <optional>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -18,6 +18,7 @@ namespace ddprun::launcher::vault {
 namespace {
 
 constexpr std::string_view owner_file = "owner";
+constexpr std::string_view node_prefix = "node-";
 
 // Only of this user's: what others have called so is theirs.
 std::string own_prefix() {
@@ -56,7 +57,12 @@ std::optional<dead_home> lock_dead(const std::string& path) {
 }  // namespace
 
 std::string node_folder(std::uint32_t group_rank) {
-  return "node-" + std::to_string(group_rank);
+  return std::string(node_prefix) + std::to_string(group_rank);
+}
+
+std::optional<std::uint32_t> node_in(std::string_view folder) {
+  if (!folder.starts_with(node_prefix)) return std::nullopt;
+  return whole_number<std::uint32_t>(folder.substr(node_prefix.size()));
 }
 
 memory_home::memory_home(std::string path, unique_fd owner)

@@ -14,6 +14,7 @@
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ namespace ddprun::launcher::vault {
 
 // "node-0": the vault of that group rank, in memory and on disk.
 std::string node_folder(std::uint32_t group_rank);
+// And back. None: it is no such name.
+std::optional<std::uint32_t> node_in(std::string_view folder);
 
 class memory_home {
  public:

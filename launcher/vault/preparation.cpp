@@ -32,10 +32,10 @@ std::int64_t now_ns() {
 
 }  // namespace
 
-std::vector<entry> preparation::complete(int memory) {
+std::vector<entry> preparation::complete(std::uint32_t of, int memory) {
   std::vector<entry> found = complete_entries(list_files(memory));
   std::erase_if(found, [&](const entry& one) {
-    return !one.problem.empty() || desk_.is_set_aside(one.what);
+    return !one.problem.empty() || desk_.is_set_aside({of, one.what});
   });
   return found;
 }
@@ -71,10 +71,10 @@ std::string preparation::run(const round_place& place, bool has_failed, std::uin
   if (has_failed) set_aside(*here, memory->get());
   const bool is_agreed = place.nodes > 1 && take_common(place, *here, memory->get());
   if (desk_.ticket != ticket_) return {};
-  const bool is_empty = complete(memory->get()).empty();
+  const bool is_empty = complete(group_rank, memory->get()).empty();
   if (!is_agreed && (looks_at_disk_ || is_empty) && !here->disk.empty())
     put_back(*here, memory->get());
-  const std::vector<entry> now = complete(memory->get());
+  const std::vector<entry> now = complete(group_rank, memory->get());
   trial_.begin(now.empty() ? std::nullopt : std::optional(now.back().what));
 
   const std::lock_guard lock(desk_.mutex);
@@ -130,10 +130,11 @@ void preparation::save_what_is_left() {
 
 bool preparation::save_home(const memory_home& left) {
   for (const std::string& node : names_in(left.path())) {
-    if (!node.starts_with("node-")) continue;
+    const auto of = node_in(node);
+    if (!of) continue;
     const auto memory = open_folder(left.path() + "/" + node);
     if (!memory) continue;
-    std::vector<entry> found = complete(memory->get());
+    std::vector<entry> found = complete(*of, memory->get());
     if (found.size() > vault::put_back)
       found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(vault::put_back));
     const std::string disk = desk_.wanted.disk + "/" + node;
@@ -206,7 +207,7 @@ unique_fd preparation::lock_disk(const std::string& disk) {
 }
 
 void preparation::set_aside(const shelf& here, int memory) {
-  const std::vector<entry> found = complete(memory);
+  const std::vector<entry> found = complete(here.group_rank, memory);
   const auto bad = trial_.fail(found.empty() ? std::nullopt : std::optional(found.back().what));
   if (!bad) return;
   const auto go_on = [&](std::uint64_t) {
@@ -231,7 +232,7 @@ void preparation::set_aside(const shelf& here, int memory) {
   }
   {
     const std::lock_guard lock(desk_.mutex);
-    desk_.set_aside.push_back(*bad);
+    desk_.set_aside.insert({here.group_rank, *bad});
   }
   remove_entry(memory, bad->name);
   looks_at_disk_ = true;
@@ -243,7 +244,7 @@ void preparation::set_aside(const shelf& here, int memory) {
 
 void preparation::put_back(const shelf& here, int memory) {
   for (const std::string& name : kept_folders(here.disk)) {
-    const std::vector<entry> found = complete(memory);
+    const std::vector<entry> found = complete(here.group_rank, memory);
     const auto newer =
         static_cast<std::size_t>(std::count_if(found.begin(), found.end(), [&](const entry& one) {
           return one.what.order > *order_in(name);

@@ -35,7 +35,7 @@ class preparation {
   void set_aside(const shelf& here, int memory);
   void put_back(const shelf& here, int memory);
   void put_one_back(const shelf& here, int memory, const std::string& name);
-  std::vector<entry> complete(int memory);
+  std::vector<entry> complete(std::uint32_t of, int memory);
 
   // In preparation_common.cpp: what the nodes of a round have in common.
   // False: they have not agreed.
@@ -45,6 +45,7 @@ class preparation {
   bool bring(const round_place& here, const shelf& own, int memory, const agreed& found);
   void hide_newer_than(const shelf& own, int memory, std::int64_t order);
   void stay_out(const round_place& here);
+  void take_asides(const shelf& own, const agreed& found);
   void hide(const round_place& here, const shelf& own, int memory, const agreed& found);
 
   std::shared_ptr<desk> shared_;

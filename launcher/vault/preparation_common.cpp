@@ -20,8 +20,7 @@ namespace {
 
 // A node that has said nothing once (it may have no vault) does not hold up each round.
 constexpr std::chrono::seconds limit_after_silence{2};
-constexpr std::string_view node_prefix = "node-";
-constexpr std::string_view copy_prefix = "copy-of-node-";
+constexpr std::string_view copy_prefix = "copy-of-";
 // Of other nodes, by the numbers of an earlier world: more than so many are those of a folder that
 // all nodes share, and each names its own.
 constexpr std::size_t foreign_folders_max = 16;
@@ -36,9 +35,7 @@ std::vector<foreign_folder> foreign_folders(const std::string& disk, std::uint32
   std::vector<foreign_folder> copies, others;
   for (const std::string& name : names_in(disk)) {
     const bool is_copy = name.starts_with(copy_prefix);
-    if (!is_copy && !name.starts_with(node_prefix)) continue;
-    const auto of = whole_number<std::uint32_t>(
-        std::string_view(name).substr((is_copy ? copy_prefix : node_prefix).size()));
+    const auto of = node_in(std::string_view(name).substr(is_copy ? copy_prefix.size() : 0));
     if (!of || (!is_copy && *of == own)) continue;
     const foreign_folder found{*of, disk + "/" + name};
     if (is_copy) {
@@ -75,9 +72,14 @@ std::optional<peer> peer_of(const round_place& here, const agreed& found, std::u
 void preparation::add_held(node_word& word, std::uint32_t of, const std::string& disk) {
   for (const std::string& name : kept_folders(disk)) {
     const auto kept = read_manifest(disk + "/" + name);
-    if (kept && !desk_.is_set_aside(kept->what) && word.held.size() < held_max)
+    if (kept && !desk_.is_set_aside({of, kept->what}) && word.held.size() < held_max)
       word.held.push_back({of, kept->what});
     ++desk_.progress;
+  }
+  // By an agent that is gone, too.
+  for (version& what : set_aside_in(disk)) {
+    const std::lock_guard lock(desk_.mutex);
+    desk_.set_aside.insert({of, std::move(what)});
   }
 }
 
@@ -102,12 +104,10 @@ node_word preparation::own_word(const round_place& here) {
     word.token = server_->token();
   }
   for (const std::string& name : names_in(home_)) {
-    const auto of = name.starts_with(node_prefix)
-                        ? whole_number<std::uint32_t>(name.substr(node_prefix.size()))
-                        : std::nullopt;
+    const auto of = node_in(name);
     const auto memory = of ? open_folder(home_ + "/" + name) : unique_fd();
     if (!of || !memory) continue;
-    for (const entry& one : complete(memory->get())) {
+    for (const entry& one : complete(*of, memory->get())) {
       if (word.held.size() < held_max) word.held.push_back({*of, one.what});
     }
   }
@@ -115,9 +115,12 @@ node_word preparation::own_word(const round_place& here) {
   for (const foreign_folder& one : foreign_folders(desk_.wanted.disk, here.group_rank))
     add_held(word, one.of, one.path);
   const std::lock_guard lock(desk_.mutex);
-  for (const held_entry& one : word.held)
+  for (const owned_version& one : word.held)
     desk_.savers.insert(one.of);
   word.savers = desk_.savers;
+  for (const owned_version& one : desk_.set_aside) {
+    if (word.aside.size() < held_max) word.aside.insert(one);
+  }
   return word;
 }
 
@@ -146,6 +149,7 @@ bool preparation::take_common(round_place here, const shelf& own, int memory) {
     return false;
   }
   desk_.tell_once("common", "");
+  take_asides(own, *found);
   hide(here, own, memory, *found);
   const std::lock_guard lock(desk_.mutex);
   desk_.savers = found->choice.savers;
@@ -161,7 +165,7 @@ bool preparation::bring(const round_place& here, const shelf& own, int memory,
   const version& wanted = part->second.what;
   hide_newer_than(own, memory, wanted.order);
   const auto has_it = [&] {
-    const std::vector<entry> now = complete(memory);
+    const std::vector<entry> now = complete(own.group_rank, memory);
     return std::any_of(now.begin(), now.end(),
                        [&](const entry& one) { return one.what == wanted; });
   };
@@ -197,23 +201,38 @@ bool preparation::bring(const round_place& here, const shelf& own, int memory,
 }
 
 void preparation::hide_newer_than(const shelf& own, int memory, std::int64_t order) {
-  std::string newest;
-  for (const entry& one : complete(memory)) {
+  // Those that are set aside as well: one may have come back from another node.
+  for (const entry& one : complete_entries(list_files(memory))) {
     if (one.what.order <= order) continue;
-    newest = one.what.name;
     {
       const std::lock_guard lock(desk_.mutex);
-      desk_.set_aside.push_back(one.what);
+      desk_.set_aside.insert({own.group_rank, one.what});
     }
     remove_entry(memory, one.what.name);
   }
   if (!own.disk.empty()) hide_newer(own.disk, order);
 }
 
+// What another node has set aside, here too: a copy would bring it back.
+void preparation::take_asides(const shelf& own, const agreed& found) {
+  const std::set<owned_version> aside = aside_of(found.words);
+  {
+    const std::lock_guard lock(desk_.mutex);
+    desk_.set_aside.insert(aside.begin(), aside.end());
+  }
+  const auto put_aside = [&](std::uint32_t of, const std::string& disk) {
+    for (const owned_version& one : aside) {
+      if (one.of == of) set_aside_on_disk(disk, one.what);
+    }
+  };
+  if (!own.disk.empty()) put_aside(own.group_rank, own.disk);
+  for (const foreign_folder& one : foreign_folders(desk_.wanted.disk, own.group_rank))
+    put_aside(one.of, one.path);
+}
+
 // What is newer here than what all go on from: one of its name that comes later must not be taken
 // for a part of it.
 void preparation::hide(const round_place& here, const shelf& own, int memory, const agreed& found) {
-  if (!found.choice.is_any_newer) return;
   const auto order_of = [&](std::uint32_t node) {
     const auto part = found.choice.parts.find(node);
     return part == found.choice.parts.end() ? std::int64_t{-1} : part->second.what.order;
@@ -222,7 +241,7 @@ void preparation::hide(const round_place& here, const shelf& own, int memory, co
   for (const foreign_folder& one : foreign_folders(desk_.wanted.disk, here.group_rank)) {
     if (one.of < here.nodes) hide_newer(one.path, order_of(one.of));
   }
-  if (here.group_rank != 0) return;
+  if (here.group_rank != 0 || !found.choice.is_any_newer) return;
   if (found.choice.parts.empty()) {
     desk_.tell(note_level::warning,
                "no entry has one name on every node that has saved one (nodes " +

@@ -138,6 +138,15 @@ void hide_newer(const std::string& disk, std::int64_t order) {
     remove_below(folder->get(), names[index]);
 }
 
+std::vector<version> set_aside_in(const std::string& disk) {
+  std::vector<version> found;
+  for (const std::string& name : names_in(disk)) {
+    if (!name.starts_with(aside_prefix) && !name.starts_with(hidden_prefix)) continue;
+    if (auto kept = read_manifest(disk + "/" + name)) found.push_back(std::move(kept->what));
+  }
+  return found;
+}
+
 bool set_aside_on_disk(const std::string& disk, const version& what) {
   const auto folder = open_folder(disk);
   if (!folder) return false;

@@ -69,5 +69,7 @@ void hide_newer(const std::string& disk, std::int64_t order);
 // Gives a kept one a name by which it is not found again, in place of the last that was. False: it
 // is not there.
 bool set_aside_on_disk(const std::string& disk, const version& what);
+// Those that have such a name.
+std::vector<version> set_aside_in(const std::string& disk);
 
 }  // namespace ddprun::launcher::vault

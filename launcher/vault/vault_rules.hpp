@@ -54,6 +54,13 @@ struct version {
   auto operator<=>(const version&) const = default;
 };
 
+// One of a certain node's: two nodes give their entries the same names.
+struct owned_version {
+  std::uint32_t of = 0;  // the group rank that its workers had
+  version what;
+  auto operator<=>(const owned_version&) const = default;
+};
+
 struct entry {
   version what;
   std::vector<found_file> files;  // the marker last

@@ -153,6 +153,42 @@ def test_what_one_node_cannot_have_after_all_no_node_takes(cluster, two, is_copy
     assert [a.wait(), b.wait()] == [0, 0]
 
 
+def save_at_both(cluster, step):
+    """Until each has it on its disk, and a copy of the other's."""
+    for rank, own, other in ((0, "node-a", "node-b"), (1, "node-b", "node-a")):
+        save(cluster, rank, step)
+        wait_for(f"step {step} of node {rank} on its disk", lambda rank=rank, own=own: kept(
+            cluster, f"disk-{own}", rank)[-1:] == [f"step-{step}"])
+        wait_for(f"the copy of step {step} of node {rank}", lambda rank=rank, other=other: copies(
+            cluster, other, rank)[-1:] == [f"step-{step}"])
+
+
+def test_what_is_set_aside_does_not_come_back_from_a_copy(cluster, two):
+    nodes, a, b = two
+    for step in (1, 2):
+        save_at_both(cluster, step)
+    for round_number in (1, 2, 3):
+        cluster.started(round_number, 2)
+        assert seen(cluster, 0, round_number)[1][-1] == "step-2:2"
+        cluster.order(0, "exit 3")
+    cluster.started(4, 2)
+    for agent in (a, b):
+        agent.says("warning: vault: step-2 is set aside")
+    assert [seen(cluster, rank, 4)[1] for rank in (0, 1)] == [["step-1:1"]] * 2
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+    # Nor does it when the whole job is started again: the copies are set aside, too.
+    cluster.events_path.write_text("")
+    a = nodes.start("node-a", 0)
+    a.says("here: node-a")
+    b = nodes.start("node-b", 1)
+    cluster.started(1, 2)
+    assert [seen(cluster, rank, 1)[1] for rank in (0, 1)] == [["step-1:1"]] * 2
+    assert not any("cannot be put back" in one.err() for one in nodes.agents)
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+
+
 def test_a_node_that_never_saves_holds_nobody_up(cluster, two):
     _, a, b = two
     save(cluster, 0, 1)

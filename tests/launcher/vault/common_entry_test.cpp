@@ -10,14 +10,14 @@ using namespace ddprun::launcher::vault;
 
 namespace {
 
-node_word holding(std::vector<held_entry> held, std::set<std::uint32_t> savers = {}) {
+node_word holding(std::vector<owned_version> held, std::set<std::uint32_t> savers = {}) {
   node_word word;
   word.held = std::move(held);
   word.savers = std::move(savers);
   return word;
 }
 
-held_entry of(std::uint32_t node, std::int64_t order, std::string name) {
+owned_version of(std::uint32_t node, std::int64_t order, std::string name) {
   return {node, {order, std::move(name)}};
 }
 
@@ -60,6 +60,17 @@ TEST_CASE("of two entries of one name the newer one is the node's", "[vault]") {
   CHECK_FALSE(choice.is_any_newer);
 }
 
+TEST_CASE("what one node has set aside no node takes, whoever has a copy", "[vault]") {
+  std::vector<node_word> words = {holding({of(0, 10, "a"), of(0, 20, "b"), of(1, 11, "a")}),
+                                  holding({of(1, 11, "a"), of(1, 21, "b"), of(0, 20, "b")})};
+  words[0].aside = {of(0, 20, "b")};
+  const auto choice = choose_common(words, {});
+  CHECK(chosen(choice) == "0:a@10,0 1:a@11,0,1 ");
+  // One saved later under its name is another.
+  words[0].held.push_back(of(0, 30, "b"));
+  CHECK(chosen(choose_common(words, {})) == "0:b@30,0 1:b@21,1 ");
+}
+
 TEST_CASE("a node that has never saved is not waited for, one that has is", "[vault]") {
   CHECK(chosen(choose_common({holding({of(0, 10, "a")}), holding({})}, {})) == "0:a@10,0 ");
   const auto lost = choose_common({holding({of(0, 10, "a")}, {0, 1}), holding({})}, {});
@@ -78,6 +89,7 @@ TEST_CASE("the word of a node is read back, and nothing else is", "[vault]") {
   word.address = "10.0.0.2";
   word.port = 41233;
   word.token = "4f1d";
+  word.aside = {of(3, 6, "out/a b")};
   const std::string text = to_text(word);
   CHECK(parse_word(text) == word);
   CHECK(parse_word(to_text(node_word())) == node_word());
@@ -86,9 +98,9 @@ TEST_CASE("the word of a node is read back, and nothing else is", "[vault]") {
     CHECK((!part || *part != word));
   }
   const std::string first = "ddprun vault 1\n";
-  for (const std::string odd :
-       {"holds 0 5 ../a", "holds 0 5 /a", "holds 0 -5 a", "holds -1 5 a", "holds 0 5 a\x1b[0m",
-        "holds 0 5 ", "at 70000 a", "at 1 a b", "token a b", "saves x", "more", ""}) {
+  for (const std::string odd : {"aside 0 5 ../a", "aside 0 5", "holds 0 5 ../a", "holds 0 5 /a",
+                                "holds 0 -5 a", "holds -1 5 a", "holds 0 5 a\x1b[0m", "holds 0 5 ",
+                                "at 70000 a", "at 1 a b", "token a b", "saves x", "more", ""}) {
     INFO(odd);
     CHECK_FALSE(parse_word(first + odd + "\n"));
   }

@@ -151,6 +151,39 @@ TEST_CASE("a copy that is damaged, given up or too large is none", "[vault]") {
         "it is not here any more");
 }
 
+TEST_CASE("what is set aside is neither kept nor given, whatever came first", "[vault]") {
+  serving test;
+  test.write("step-1/model", "1");
+  test.write("step-1/.complete", "");
+  const sent_entry sent = test.newest();
+  const auto put_aside = [&] {
+    const std::lock_guard lock(test.shared->mutex);
+    test.shared->set_aside.insert({1, sent.what});
+  };
+  // Node 2's of that name is another.
+  REQUIRE(put_entry(test.there, 2, test.newest(), all_of_it).is_done());
+  SECTION("it is there already") {
+    REQUIRE(put_entry(test.there, 1, sent, all_of_it).is_done());
+    put_aside();
+    const auto folder = *open_folder(test.other);
+    CHECK_FALSE(get_entry(test.there, 1, sent.what, folder.get(), 1000, all_of_it).is_done());
+    CHECK(list_files(folder.get()).empty());
+  }
+  SECTION("it comes later") {
+    put_aside();
+    REQUIRE(put_entry(test.there, 1, sent, all_of_it).is_done());
+    CHECK(test.copies().empty());
+  }
+  SECTION("it is on its way") {
+    (void)put_entry(test.there, 1, sent, [&](std::uint64_t) {
+      put_aside();
+      return true;
+    });
+    CHECK(test.copies().empty());
+  }
+  CHECK(kept_folders(test.disk + "/" + copy_folder(2)).size() == 1);
+}
+
 TEST_CASE("a stranger is turned away, and odd words are refused", "[vault]") {
   serving test;
   for (const std::string text :
