@@ -42,8 +42,11 @@ vault::round_place agent::vault_place(const core::start_workers& effect) const {
   vault::round_place here;
   here.group_rank = assigned.group_rank;
   const std::string* const together = find_variable(environment_, vault_together_variable);
-  here.nodes = together != nullptr && *together == "1" ? assigned.group_world_size : 1;
+  here.is_together = together != nullptr && *together == "1";
+  here.nodes = assigned.group_world_size;
   here.round = effect.round;
+  if (here.is_together)
+    here.from = {std::to_string(effect.instance) + "." + std::to_string(effect.round), here.nodes};
   here.store_address = as_seen_here(assigned.master_address);
   if (options_.settings.store == store_mode::agent) here.store_port = assigned.master_port;
   here.own_address = options_.local_address.empty() ? own_address_ : options_.local_address;

@@ -94,11 +94,10 @@ std::optional<agreed> agree(const round_place& here, const node_word& own,
     }
     found.words.push_back(std::move(*word));
   }
-  std::set<std::string> excluded;
+  std::set<entry_key> excluded;
   for (std::uint32_t turn = 1;; ++turn) {
     found.choice = choose_common(found.words, excluded);
     if (found.choice.parts.empty()) return found;
-    const std::string name = found.choice.parts.begin()->second.what.name;
     const bool has_it = bring(found);
     if (!goes_on()) return std::nullopt;
     const std::string what = "has-" + std::to_string(turn);
@@ -108,7 +107,7 @@ std::optional<agreed> agree(const round_place& here, const node_word& own,
     const bool have_all = std::all_of(answers->begin(), answers->end(),
                                       [](const std::string& one) { return one == "yes"; });
     if (have_all) return found;
-    excluded.insert(name);
+    excluded.insert(found.choice.key);
   }
 }
 

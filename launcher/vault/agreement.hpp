@@ -23,6 +23,8 @@ struct round_place {
   std::uint32_t group_rank = 0;
   std::uint32_t nodes = 1;
   std::uint64_t round = 0;
+  bool is_together = false;      // with the other nodes, where there are any
+  origin from;                   // of what is saved in this round
   std::string store_address;     // as this node dials the job's store
   std::uint16_t store_port = 0;  // 0: there is none before the workers are there
   std::string own_address;       // by which the other nodes find this one; empty: not known

@@ -2,6 +2,7 @@
 
 #include "launcher/base/text.hpp"
 #include "launcher/vault/next_word.hpp"
+#include "launcher/vault/origin.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +10,7 @@
 namespace ddprun::launcher::vault {
 namespace {
 
-constexpr std::string_view first_of_word = "ddprun vault 1";
+constexpr std::string_view first_of_word = "ddprun vault 2";
 constexpr std::size_t text_bytes_max = 256;  // of an address, of a token
 
 bool is_plain(std::string_view text) {
@@ -24,9 +25,12 @@ std::optional<owned_version> read_owned(std::string_view line) {
   return owned_version{*of, {*order, std::string(line)}};
 }
 
-std::string owned_text(std::string_view word, const owned_version& one) {
-  return std::string(word) + " " + std::to_string(one.of) + " " + std::to_string(one.what.order) +
-         " " + one.what.name + "\n";
+std::optional<held_entry> read_held(std::string_view line) {
+  const auto of = whole_number<std::uint32_t>(next_word(line));
+  const auto order = whole_number<std::int64_t>(next_word(line));
+  auto from = take_origin(line);
+  if (!of || !order || *order < 0 || !from || !is_safe_path(line)) return std::nullopt;
+  return held_entry{*of, {*order, std::string(line)}, std::move(*from)};
 }
 
 bool read_line(std::string_view line, node_word& word) {
@@ -44,7 +48,7 @@ bool read_line(std::string_view line, node_word& word) {
     if (!node) return false;
     word.savers.insert(*node);
   } else if (what == "holds") {
-    auto one = read_owned(line);
+    auto one = read_held(line);
     if (!one || word.held.size() == held_max) return false;
     word.held.push_back(std::move(*one));
   } else if (what == "aside") {
@@ -57,24 +61,58 @@ bool read_line(std::string_view line, node_word& word) {
   return true;
 }
 
-using parts_by_name = std::map<std::string, common_part>;
+using parts_by_key = std::map<entry_key, common_part>;
+using all_parts = std::map<std::uint32_t, parts_by_key>;  // by the node whose they are
 
-// Of each node, by name, the newest of that name.
-std::map<std::uint32_t, parts_by_name> parts_of(const std::vector<node_word>& words) {
-  std::map<std::uint32_t, parts_by_name> all;
+// Of those of one name and origin the newest.
+all_parts parts_of(const std::vector<node_word>& words) {
+  all_parts all;
   const std::set<owned_version> aside = aside_of(words);
   for (std::uint32_t holder = 0; holder < words.size(); ++holder) {
-    for (const owned_version& one : words[holder].held) {
+    for (const held_entry& one : words[holder].held) {
       const bool is_of_larger_world = one.of >= words.size();
-      if (is_of_larger_world || aside.contains(one)) continue;
-      common_part& part = all[one.of][one.what.name];
+      if (is_of_larger_world || aside.contains({one.of, one.what})) continue;
+      common_part& part = all[one.of][{one.what.name, one.from}];
       if (one.what.order < part.what.order) continue;
       if (one.what.order > part.what.order) part.holders.clear();
+      part.of = one.of;
       part.what = one.what;
       if (part.holders.empty() || part.holders.back() != holder) part.holders.push_back(holder);
     }
   }
   return all;
+}
+
+std::set<std::uint32_t> savers_of(const std::vector<node_word>& words, const all_parts& all) {
+  std::set<std::uint32_t> savers;
+  for (const auto& [node, parts] : all) {
+    for (const auto& [key, part] : parts) {
+      if (key.from.has_part_of(node)) savers.insert(node);
+    }
+  }
+  for (const node_word& word : words) {
+    for (const std::uint32_t node : word.savers) {
+      if (node < words.size()) savers.insert(node);
+    }
+  }
+  return savers;
+}
+
+// By node, whatever there is of it; empty: a node that has saved lacks its part.
+std::map<std::uint32_t, common_part> parts_for(const entry_key& key, const all_parts& all,
+                                               const std::set<std::uint32_t>& savers,
+                                               std::uint32_t nodes) {
+  std::map<std::uint32_t, common_part> parts;
+  for (const std::uint32_t node : savers) {
+    if (!key.from.has_part_of(node)) continue;
+    const auto found = all.find(node);
+    if (found == all.end() || !found->second.contains(key)) return {};
+    parts.emplace(node, found->second.at(key));
+  }
+  if (parts.size() != key.from.nodes) return parts;
+  for (std::uint32_t node = key.from.nodes; node < nodes; ++node)
+    parts.emplace(node, parts.at(node % key.from.nodes));
+  return parts;
 }
 
 }  // namespace
@@ -85,10 +123,14 @@ std::string to_text(const node_word& word) {
     text += "at " + std::to_string(word.port) + " " + word.address + "\ntoken " + word.token + "\n";
   for (const std::uint32_t node : word.savers)
     text += "saves " + std::to_string(node) + "\n";
-  for (const owned_version& one : word.held)
-    text += owned_text("holds", one);
-  for (const owned_version& one : word.aside)
-    text += owned_text("aside", one);
+  for (const held_entry& one : word.held) {
+    text += "holds " + std::to_string(one.of) + " " + std::to_string(one.what.order) + " " +
+            to_text(one.from) + " " + one.what.name + "\n";
+  }
+  for (const owned_version& one : word.aside) {
+    text += "aside " + std::to_string(one.of) + " " + std::to_string(one.what.order) + " " +
+            one.what.name + "\n";
+  }
   return text;
 }
 
@@ -113,43 +155,30 @@ std::set<owned_version> aside_of(const std::vector<node_word>& words) {
 }
 
 common_choice choose_common(const std::vector<node_word>& words,
-                            const std::set<std::string>& excluded) {
+                            const std::set<entry_key>& excluded) {
   common_choice choice;
-  const auto all = parts_of(words);
-  for (const auto& [node, parts] : all)
-    choice.savers.insert(node);
-  for (const node_word& word : words) {
-    for (const std::uint32_t node : word.savers) {
-      if (node < words.size()) choice.savers.insert(node);
-    }
-  }
+  const all_parts all = parts_of(words);
+  choice.savers = savers_of(words, all);
   if (choice.savers.empty()) return choice;
   const auto first = all.find(*choice.savers.begin());
   const common_part* newest = nullptr;
   if (first != all.end()) {
-    for (const auto& one : first->second) {
-      const std::string& name = one.first;
-      const common_part& part = one.second;
-      const bool is_everywhere =
-          std::all_of(choice.savers.begin(), choice.savers.end(), [&](std::uint32_t node) {
-            const auto found = all.find(node);
-            return found != all.end() && found->second.contains(name);
-          });
-      if (!is_everywhere || excluded.contains(name)) continue;
-      if (newest == nullptr || part.what > newest->what) newest = &part;
+    for (const auto& [key, part] : first->second) {
+      if (excluded.contains(key) || (newest != nullptr && part.what < newest->what)) continue;
+      auto parts = parts_for(key, all, choice.savers, static_cast<std::uint32_t>(words.size()));
+      if (!parts.contains(first->first)) continue;
+      newest = &part;
+      choice.key = key;
+      choice.parts = std::move(parts);
     }
   }
-  for (const auto& [node, parts] : all) {
-    std::int64_t order = -1;
-    if (newest != nullptr) {
-      const common_part& part = parts.at(newest->what.name);
-      order = part.what.order;
-      choice.parts.emplace(node, part);
-    }
-    choice.is_any_newer =
-        choice.is_any_newer || std::any_of(parts.begin(), parts.end(), [&](const auto& each) {
-          return each.second.what.order > order;
-        });
+  for (const std::uint32_t node : choice.savers) {
+    const auto parts = all.find(node);
+    if (parts == all.end()) continue;
+    const auto taken = choice.parts.find(node);
+    const std::int64_t order = taken == choice.parts.end() ? -1 : taken->second.what.order;
+    for (const auto& [key, part] : parts->second)
+      choice.is_any_newer = choice.is_any_newer || part.what.order > order;
   }
   return choice;
 }

@@ -3,19 +3,24 @@
 //
 // Each node says what lies with it, of itself and of others: that is its word. All nodes read all
 // words and come to the same choice by themselves. Entries of several nodes belong together where
-// they have the same name. A node that has never saved anything is not asked for anything.
+// they have the same name and were saved in the same round, of as many nodes; nobody is asked for
+// the part of a node that was not in that round. A node that has never saved anything is not asked
+// for anything.
+//
+// Where every node of that round had a part, each that has come since is given one of them, too.
 //
 // A word as text, as it stands in the job's store:
 //
-//   ddprun vault 1
+//   ddprun vault 2
 //   at 41233 10.0.0.2
 //   token 4f1d...
 //   saves 0
-//   holds 0 1732606339000000000 step-100
+//   holds 0 1732606339000000000 2 7319.4 step-100
 //   aside 1 1732606345000000000 step-101
 //
-// "holds OF ORDER NAME": OF is the group rank of the node whose workers saved it. "aside": the same
-// of one that no node may take any more, whoever still has it.
+// "holds OF ORDER NODES ROUND NAME": OF is the group rank of the node whose workers saved it, NODES
+// and ROUND are its origin (origin.hpp). "aside OF ORDER NAME": one that no node may take any more,
+// whoever still has it.
 //
 // Thread rule: plain values and pure functions.
 #pragma once
@@ -35,12 +40,19 @@ namespace ddprun::launcher::vault {
 inline constexpr std::size_t word_bytes_max = 1 << 20;
 inline constexpr std::size_t held_max = 1000;  // named in one word; and so many that are aside
 
+struct held_entry {
+  std::uint32_t of = 0;
+  version what;
+  origin from;
+  bool operator==(const held_entry&) const = default;
+};
+
 struct node_word {
   std::string address;             // where its copies are served; empty: nowhere
   std::uint16_t port = 0;          // likewise
   std::string token;               // that it asks for
   std::set<std::uint32_t> savers;  // who has ever saved anything, as far as it knows
-  std::vector<owned_version> held;
+  std::vector<held_entry> held;
   std::set<owned_version> aside;
   bool operator==(const node_word&) const = default;
 };
@@ -51,12 +63,21 @@ std::optional<node_word> parse_word(std::string_view text);
 
 // The part of one node in a common entry.
 struct common_part {
+  std::uint32_t of = 0;  // whose it is; not the node's own where it has come later
   version what;
   std::vector<std::uint32_t> holders;  // the nodes that have it
   bool operator==(const common_part&) const = default;
 };
 
+// What the parts of one entry have in common.
+struct entry_key {
+  std::string name;
+  origin from;
+  auto operator<=>(const entry_key&) const = default;
+};
+
 struct common_choice {
+  entry_key key;
   std::map<std::uint32_t, common_part> parts;  // by node; empty: there is none
   std::set<std::uint32_t> savers;
   bool is_any_newer = false;  // some node has one that not all have
@@ -65,8 +86,8 @@ struct common_choice {
 // What any of them has set aside.
 std::set<owned_version> aside_of(const std::vector<node_word>& words);
 
-// `words`: by group rank. `excluded`: names that could not be had after all.
+// `words`: by group rank. `excluded`: what could not be had after all.
 common_choice choose_common(const std::vector<node_word>& words,
-                            const std::set<std::string>& excluded);
+                            const std::set<entry_key>& excluded);
 
 }  // namespace ddprun::launcher::vault

@@ -86,7 +86,7 @@ class caller {
     const auto line = stream_.line(stranger_limit);
     const auto head = line ? read_head(*line) : std::nullopt;
     if (!head) return answer("no what is no entry");
-    note_saver(of);
+    if (head->from.has_part_of(of)) note_saver(of);
     const auto is_aside = [&] { return desk_->is_set_aside({of, head->what}); };
     // What is set aside is wanted by nobody: it counts as copied.
     if (is_aside() || is_kept(of, head->what)) return answer("have");
@@ -123,8 +123,10 @@ class caller {
     }
     auto memory = open_folder(home + "/" + node_folder(of));
     if (!memory) return std::nullopt;
-    for (const entry& one : complete_entries(list_files(memory->get()))) {
-      if (one.what == what && one.problem.empty()) return from_memory(std::move(*memory), one);
+    for (entry& one : complete_entries(list_files(memory->get()))) {
+      if (one.what != what || !one.problem.empty()) continue;
+      one.from = desk_->origin_of({of, what});
+      return from_memory(std::move(*memory), one);
     }
     return std::nullopt;
   }

@@ -71,7 +71,12 @@ bool copying::look() {
     }
     std::erase_if(complete, [](const entry& one) { return !one.problem.empty(); });
     if (complete.empty()) return true;
-    tell_buddy();
+    bool has_saved = false;
+    for (entry& one : complete) {
+      one.from = desk_.origin_of({here_->group_rank, one.what});
+      has_saved = has_saved || one.from.has_part_of(here_->group_rank);
+    }
+    if (has_saved) tell_buddy();
     if (here_->disk.empty()) {
       copy_to_buddy(complete.back());
       return false;
@@ -154,7 +159,6 @@ void copying::tell_buddy() {
   if (!buddy || told_buddy_ == buddy) return;
   if (tell_saver(*buddy, here_->group_rank).is_done()) {
     told_buddy_ = buddy;
-    buddy_has_.reset();
   } else {
     try_buddy_again_ = now + buddy_interval;
   }
@@ -168,7 +172,7 @@ void copying::copy_to_buddy(const entry& newest) {
     if (desk_.is_hurried() || desk_.current != here_ || now < try_buddy_again_) return;
     buddy = desk_.buddy;
   }
-  if (!buddy || (told_buddy_ == buddy && buddy_has_ == newest.what)) return;
+  if (!buddy || (copied_to_ == buddy && copied_ == newest.what)) return;
   const auto from = from_here(newest);
   const pace slow = slowly(newest.what);
   const outcome done =
@@ -180,7 +184,8 @@ void copying::copy_to_buddy(const entry& newest) {
               });
   if (done.has_changed || done.is_abandoned) return;
   if (done.is_done()) {
-    buddy_has_ = newest.what;
+    copied_to_ = buddy;
+    copied_ = newest.what;
     desk_.tell_once("buddy", "");
     return desk_.tell(note_level::debug, newest.what.name + " is copied to node " +
                                              std::to_string(buddy->group_rank) + ", too");

@@ -44,8 +44,9 @@ class copying {
   bool is_all_kept_ = true;        // of the shelves before this one
   std::optional<version> failed_;  // to copy, the last time
   std::chrono::steady_clock::time_point try_again_;
-  std::optional<peer> told_buddy_;    // it knows that this node saves
-  std::optional<version> buddy_has_;  // of that one
+  std::optional<peer> told_buddy_;  // it knows that this node saves
+  std::optional<peer> copied_to_;
+  version copied_;  // what that one has
   std::chrono::steady_clock::time_point try_buddy_again_;
 };
 

@@ -33,4 +33,9 @@ bool desk::is_set_aside(const owned_version& which) {
   return set_aside.contains(which);
 }
 
+origin desk::origin_of(const owned_version& which) {
+  const std::lock_guard lock(mutex);
+  return origins.of(which);
+}
+
 }  // namespace ddprun::launcher::vault

@@ -9,6 +9,7 @@
 
 #include "launcher/cli/vault_options.hpp"
 #include "launcher/vault/memory_home.hpp"
+#include "launcher/vault/origin.hpp"
 #include "launcher/vault/peer_calls.hpp"
 #include "launcher/vault/vault_rules.hpp"
 #include "rendezvous/base/unique_fd.hpp"
@@ -51,6 +52,7 @@ struct desk {
   std::string folder;  // of current, as soon as it can be written to
   // Or hidden: not there for anybody any more, wherever copies of it are.
   std::set<owned_version> set_aside;
+  origin_record origins;            // of what is in memory
   std::set<std::uint32_t> savers;   // group ranks that have ever saved anything
   std::optional<peer> buddy;        // the node that keeps a copy of what is saved here
   std::uint64_t hurries_asked = 0;  // copies that are wanted at once
@@ -73,6 +75,7 @@ struct desk {
   void hurry();
   bool is_hurried() const { return hurries_done < hurries_asked || is_ending; }  // under the mutex
   bool is_set_aside(const owned_version& which);
+  origin origin_of(const owned_version& which);
 
  private:
   std::mutex telling_;

@@ -4,6 +4,7 @@
 #include "launcher/base/write_all.hpp"
 #include "launcher/vault/next_word.hpp"
 #include "launcher/vault/open_below.hpp"
+#include "launcher/vault/origin.hpp"
 #include "worker/snapshot/checksum.hpp"
 
 #include <algorithm>
@@ -149,7 +150,7 @@ std::uint64_t sent_entry::size() const {
 }
 
 sent_entry from_memory(unique_fd folder, const entry& one) {
-  sent_entry made{one.what, std::move(folder), {}, {}};
+  sent_entry made{one.what, std::move(folder), {}, {}, one.from};
   for (const found_file& file : one.files)
     made.files.push_back({file.path, file.size, file.modified_ns, std::nullopt});
   return made;
@@ -159,7 +160,7 @@ std::optional<sent_entry> from_disk(const std::string& kept) {
   auto folder = open_folder(kept);
   const auto read = read_manifest(kept);
   if (!folder || !read) return std::nullopt;
-  sent_entry made{read->what, std::move(*folder), std::string(files_folder) + "/", {}};
+  sent_entry made{read->what, std::move(*folder), std::string(files_folder) + "/", {}, read->from};
   for (const kept_file& file : read->files)
     made.files.push_back({file.path, file.size, file.modified_ns, file.checksum});
   return made;
@@ -167,7 +168,7 @@ std::optional<sent_entry> from_disk(const std::string& kept) {
 
 std::string head_of(const sent_entry& one) {
   return "entry " + std::to_string(one.what.order) + " " + std::to_string(one.size()) + " " +
-         one.what.name;
+         to_text(one.from) + " " + one.what.name;
 }
 
 outcome send_files(line_stream& to, const sent_entry& one, const pace& go_on) {
@@ -182,13 +183,14 @@ std::optional<received_entry> read_head(std::string_view line) {
   if (next_word(line) != "entry") return std::nullopt;
   const auto order = whole_number<std::int64_t>(next_word(line));
   const auto size = whole_number<std::uint64_t>(next_word(line));
-  if (!order || *order < 0 || !size || !is_safe_path(line)) return std::nullopt;
-  return received_entry{{*order, std::string(line)}, *size};
+  auto from = take_origin(line);
+  if (!order || *order < 0 || !size || !from || !is_safe_path(line)) return std::nullopt;
+  return received_entry{{*order, std::string(line)}, *size, std::move(*from)};
 }
 
 outcome receive_files(line_stream& from, const received_entry& head, int folder,
                       std::string_view below, manifest& made, const pace& go_on) {
-  made = {head.what, {}};
+  made = {head.what, {}, head.from};
   std::uint64_t left = head.size;
   while (true) {
     const auto read = from.line();

@@ -1,13 +1,13 @@
 // An entry on its way between two nodes, over a connection that both have opened and named:
 //
-//   entry ORDER BYTES NAME
+//   entry ORDER BYTES NODES ROUND NAME
 //   file SIZE MODIFIED PATH    then SIZE bytes, then "sum CHECKSUM" on a line
 //   ...
 //   end
 //
-// Numbers as in the manifest (vault_manifest.hpp); the marker is the last file. What is received is
-// written as it comes, at most `piece_bytes` of it are held in memory; a path that is not of that
-// entry, more bytes than were said, and a wrong checksum end it.
+// Numbers as in the manifest (vault_manifest.hpp), NODES and ROUND as in origin.hpp; the marker is
+// the last file. What is received is written as it comes, at most `piece_bytes` of it are held in
+// memory; a path that is not of that entry, more bytes than were said, and a wrong checksum end it.
 //
 // Thread rule: a thread that may wait; each piece takes `silence_limit` at most. Errors: `problem`.
 #pragma once
@@ -59,6 +59,7 @@ struct sent_entry {
   unique_fd folder;
   std::string below;  // "files/" on disk
   std::vector<sent_file> files;
+  origin from;
 
   std::uint64_t size() const;
 };
@@ -74,6 +75,7 @@ outcome send_files(line_stream& to, const sent_entry& one, const pace& go_on);
 struct received_entry {
   version what;
   std::uint64_t size = 0;
+  origin from;
 };
 // None: it is no such line.
 std::optional<received_entry> read_head(std::string_view line);

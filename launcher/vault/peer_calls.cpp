@@ -65,7 +65,7 @@ outcome put_entry(const peer& other, std::uint32_t of, const sent_entry& one, co
 }
 
 outcome get_entry(const peer& other, std::uint32_t of, const version& what, int memory,
-                  std::uint64_t bytes_max, const pace& go_on) {
+                  std::uint64_t bytes_max, origin& from, const pace& go_on) {
   std::string problem;
   auto lines =
       dial(other, "get " + std::to_string(of) + " " + std::to_string(what.order) + " " + what.name,
@@ -81,6 +81,7 @@ outcome get_entry(const peer& other, std::uint32_t of, const version& what, int 
   manifest made;
   outcome done = receive_files(*lines, *head, memory, {}, made, go_on);
   if (!done.is_done()) remove_entry(memory, what.name);
+  from = std::move(made.from);
   return done;
 }
 

@@ -1,6 +1,6 @@
 // What a vault asks of another node's: to keep a copy, to give one back, to know that it saves.
 //
-// A call is one connection. It begins with "ddprun-vault 1 TOKEN", the token that the other node
+// A call is one connection. It begins with "ddprun-vault 2 TOKEN", the token that the other node
 // has put into the job's store, and then one line:
 //
 //   saves OF                    -> ok
@@ -21,7 +21,7 @@
 
 namespace ddprun::launcher::vault {
 
-inline constexpr std::string_view greeting = "ddprun-vault 1 ";
+inline constexpr std::string_view greeting = "ddprun-vault 2 ";
 
 // Where another node's copies are served.
 struct peer {
@@ -35,8 +35,8 @@ struct peer {
 outcome tell_saver(const peer& other, std::uint32_t of);
 outcome put_entry(const peer& other, std::uint32_t of, const sent_entry& one, const pace& go_on);
 // Into a vault's folder in memory, whole or not at all, in place of what has its name there; more
-// than `bytes_max` are refused.
+// than `bytes_max` are refused. `from`: by whom it was saved.
 outcome get_entry(const peer& other, std::uint32_t of, const version& what, int memory,
-                  std::uint64_t bytes_max, const pace& go_on);
+                  std::uint64_t bytes_max, origin& from, const pace& go_on);
 
 }  // namespace ddprun::launcher::vault

@@ -2,6 +2,7 @@
 
 #include "launcher/base/node_files.hpp"
 #include "launcher/base/size_text.hpp"
+#include "launcher/base/write_all.hpp"
 #include "launcher/vault/memory_guard.hpp"
 #include "launcher/vault/open_below.hpp"
 #include "launcher/vault/vault_files.hpp"
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -26,6 +28,19 @@ constexpr auto lock_limit = std::chrono::seconds(10);
 constexpr auto lock_interval = std::chrono::milliseconds(20);
 constexpr std::uint64_t least_limit = 1 << 20;
 
+// For an agent that takes this one's memory over. Without it what lies there is of no known round.
+void write_origins(const std::string& home, const origin_record& record) {
+  const std::string name = home + "/" + std::string(origins_file);
+  const std::string unfinished = name + ".new";
+  const unique_fd file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (file && write_all(file.get(), to_text(record)) == 0)
+    ::rename(unfinished.c_str(), name.c_str());
+}
+
+origin_record read_origins(const std::string& home) {
+  return parse_origins(whole_text(home + "/" + std::string(origins_file)));
+}
+
 std::int64_t now_ns() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -37,6 +52,8 @@ std::vector<entry> preparation::complete(std::uint32_t of, int memory) {
   std::erase_if(found, [&](const entry& one) {
     return !one.problem.empty() || desk_.is_set_aside({of, one.what});
   });
+  for (entry& one : found)
+    one.from = desk_.origin_of({of, one.what});
   return found;
 }
 
@@ -48,6 +65,7 @@ std::string preparation::run(const round_place& place, bool has_failed, std::uin
     stay_out(place);
     return {};
   }
+  note_origins(place.from);
   std::shared_ptr<const shelf> here;
   {
     const std::lock_guard lock(desk_.mutex);
@@ -69,7 +87,7 @@ std::string preparation::run(const round_place& place, bool has_failed, std::uin
   }
   remove_hollow(memory->get());
   if (has_failed) set_aside(*here, memory->get());
-  const bool is_agreed = place.nodes > 1 && take_common(place, *here, memory->get());
+  const bool is_agreed = place.is_together && take_common(place, *here, memory->get());
   if (desk_.ticket != ticket_) return {};
   const bool is_empty = complete(group_rank, memory->get()).empty();
   if (!is_agreed && (looks_at_disk_ || is_empty) && !here->disk.empty())
@@ -128,7 +146,29 @@ void preparation::save_what_is_left() {
   }
 }
 
+// No worker of the round before this one is alive, and none of this one.
+void preparation::note_origins(const origin& from) {
+  std::vector<owned_version> in_memory;
+  for (const std::string& name : names_in(home_)) {
+    const auto of = node_in(name);
+    const auto memory = of ? open_folder(home_ + "/" + name) : unique_fd();
+    if (!of || !memory) continue;
+    for (const entry& one : complete_entries(list_files(memory->get())))
+      in_memory.push_back({*of, one.what});
+  }
+  origin_record noted;
+  noted.now = from;
+  {
+    const std::lock_guard lock(desk_.mutex);
+    for (const owned_version& one : in_memory)
+      noted.known[one] = desk_.origins.of(one);
+    desk_.origins = noted;
+  }
+  if (from.is_known()) write_origins(home_, noted);
+}
+
 bool preparation::save_home(const memory_home& left) {
+  const origin_record origins = read_origins(left.path());
   for (const std::string& node : names_in(left.path())) {
     const auto of = node_in(node);
     if (!of) continue;
@@ -140,8 +180,9 @@ bool preparation::save_home(const memory_home& left) {
     const std::string disk = desk_.wanted.disk + "/" + node;
     if (!found.empty()) make_private_folders(disk);
     const std::vector<std::string> kept = kept_folders(disk);
-    for (const entry& one : found) {
+    for (entry& one : found) {
       if (std::find(kept.begin(), kept.end(), folder_of(one.what)) != kept.end()) continue;
+      one.from = origins.of({*of, one.what});
       const outcome done =
           keep_on_disk(memory->get(), one, disk, "of-" + desk_.mark, [&](std::uint64_t) {
             ++desk_.progress;
@@ -254,6 +295,11 @@ void preparation::put_back(const shelf& here, int memory) {
   }
 }
 
+void preparation::note_origin(const owned_version& which, const origin& from) {
+  const std::lock_guard lock(desk_.mutex);
+  desk_.origins.known[which] = from;
+}
+
 void preparation::put_one_back(const shelf& here, int memory, const std::string& name) {
   const std::string kept = here.disk + "/" + name;
   const auto wanted = read_manifest(kept);
@@ -279,6 +325,7 @@ void preparation::put_one_back(const shelf& here, int memory, const std::string&
     ++desk_.progress;
     return desk_.ticket == ticket_;
   });
+  if (done.is_done()) note_origin({here.group_rank, wanted->what}, wanted->from);
   if (done.is_abandoned) return;
   if (!done.is_done()) {
     desk_.tell(note_level::warning,

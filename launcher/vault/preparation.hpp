@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace ddprun::launcher::vault {
@@ -30,6 +31,8 @@ class preparation {
   void make_home();
   void save_what_is_left();
   bool save_home(const memory_home& left);
+  void note_origins(const origin& from);
+  void note_origin(const owned_version& which, const origin& from);
   void enter(shelf& made);
   unique_fd lock_disk(const std::string& disk);
   void set_aside(const shelf& here, int memory);
@@ -42,6 +45,7 @@ class preparation {
   bool take_common(round_place here, const shelf& own, int memory);
   node_word own_word(const round_place& here);
   void add_held(node_word& word, std::uint32_t of, const std::string& disk);
+  std::optional<peer> peer_here() const;
   bool bring(const round_place& here, const shelf& own, int memory, const agreed& found);
   void hide_newer_than(const shelf& own, int memory, std::int64_t order);
   void stay_out(const round_place& here);

@@ -73,7 +73,7 @@ void preparation::add_held(node_word& word, std::uint32_t of, const std::string&
   for (const std::string& name : kept_folders(disk)) {
     const auto kept = read_manifest(disk + "/" + name);
     if (kept && !desk_.is_set_aside({of, kept->what}) && word.held.size() < held_max)
-      word.held.push_back({of, kept->what});
+      word.held.push_back({of, kept->what, kept->from});
     ++desk_.progress;
   }
   // By an agent that is gone, too.
@@ -108,15 +108,16 @@ node_word preparation::own_word(const round_place& here) {
     const auto memory = of ? open_folder(home_ + "/" + name) : unique_fd();
     if (!of || !memory) continue;
     for (const entry& one : complete(*of, memory->get())) {
-      if (word.held.size() < held_max) word.held.push_back({*of, one.what});
+      if (word.held.size() < held_max) word.held.push_back({*of, one.what, one.from});
     }
   }
   add_held(word, here.group_rank, desk_.wanted.disk + "/" + node_folder(here.group_rank));
   for (const foreign_folder& one : foreign_folders(desk_.wanted.disk, here.group_rank))
     add_held(word, one.of, one.path);
   const std::lock_guard lock(desk_.mutex);
-  for (const owned_version& one : word.held)
-    desk_.savers.insert(one.of);
+  for (const held_entry& one : word.held) {
+    if (one.from.has_part_of(one.of)) desk_.savers.insert(one.of);
+  }
   word.savers = desk_.savers;
   for (const owned_version& one : desk_.set_aside) {
     if (word.aside.size() < held_max) word.aside.insert(one);
@@ -126,6 +127,7 @@ node_word preparation::own_word(const round_place& here) {
 
 bool preparation::take_common(round_place here, const shelf& own, int memory) {
   if (here.store_port == 0) {
+    if (here.nodes == 1) return false;
     desk_.tell_once("common",
                     "the nodes cannot agree on one entry where the store is rank 0's own: each "
                     "goes on from its newest");
@@ -157,6 +159,12 @@ bool preparation::take_common(round_place here, const shelf& own, int memory) {
   return true;
 }
 
+// What lies here as another node's.
+std::optional<peer> preparation::peer_here() const {
+  if (!server_) return std::nullopt;
+  return peer{0, "127.0.0.1", server_->port(), server_->token()};
+}
+
 // From a disk of this node, else from another node.
 bool preparation::bring(const round_place& here, const shelf& own, int memory,
                         const agreed& found) {
@@ -177,27 +185,37 @@ bool preparation::bring(const round_place& here, const shelf& own, int memory,
     if (has_it()) return true;
   }
   std::string problem = "no node gives it";
-  for (const std::uint32_t holder : part->second.holders) {
-    const auto other = peer_of(here, found, holder);
+  std::vector<std::uint32_t> holders = part->second.holders;
+  // What lies here, of another number that this node had, need not cross the network.
+  std::stable_partition(holders.begin(), holders.end(),
+                        [&](std::uint32_t holder) { return holder == here.group_rank; });
+  for (const std::uint32_t holder : holders) {
+    const bool is_here = holder == here.group_rank;
+    const std::string where = is_here ? "this node" : "node " + std::to_string(holder);
+    const auto other = is_here ? peer_here() : peer_of(here, found, holder);
     if (!other) continue;
     const std::uint64_t occupied = occupied_by(list_files(memory));
     const std::uint64_t room = desk_.limit - std::min<std::uint64_t>(desk_.limit, occupied);
+    origin from;
     const outcome done =
-        get_entry(*other, here.group_rank, wanted, memory, room, [&](std::uint64_t) {
+        get_entry(*other, part->second.of, wanted, memory, room, from, [&](std::uint64_t) {
           ++desk_.progress;
           return desk_.ticket == ticket_;
         });
+    if (done.is_done()) note_origin({here.group_rank, wanted}, from);
     if (done.is_abandoned) return false;
     if (done.is_done() && has_it()) {
-      desk_.tell(note_level::info,
-                 wanted.name + " is put back from the copy on node " + std::to_string(holder));
+      desk_.tell(note_level::info, wanted.name + " is put back from the copy on " + where);
       return true;
     }
-    problem = "node " + std::to_string(holder) + ": " + done.problem;
+    problem = where + ": " + done.problem;
   }
+  const bool is_needed = found.choice.savers.contains(here.group_rank);
   desk_.tell(note_level::warning,
-             wanted.name + " cannot be put back (" + problem + "): the one before it is taken");
-  return false;
+             wanted.name + " cannot be put back (" + problem + ")" +
+                 (is_needed ? ": the one before it is taken"
+                            : ": this node, which has saved nothing yet, begins without"));
+  return !is_needed;
 }
 
 void preparation::hide_newer_than(const shelf& own, int memory, std::int64_t order) {
@@ -254,7 +272,7 @@ void preparation::hide(const round_place& here, const shelf& own, int memory, co
 
 // A node that has no vault says so, and is not waited for.
 void preparation::stay_out(const round_place& here) {
-  if (here.nodes == 1 || here.store_port == 0) return;
+  if (!here.is_together || here.nodes == 1 || here.store_port == 0) return;
   std::string problem;
   agree(
       here, node_word(), [this] { return desk_.ticket == ticket_; },

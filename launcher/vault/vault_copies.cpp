@@ -168,6 +168,7 @@ outcome keep_on_disk(int memory, const entry& kept, const std::string& disk, std
                      const pace& go_on) {
   if (!kept.problem.empty()) return {.problem = kept.problem};
   return keep_by(disk, kept.what, mark, [&](int unfinished, manifest& made) {
+    made.from = kept.from;
     return keep_files(memory, kept, unfinished, made, go_on);
   });
 }
@@ -182,7 +183,7 @@ outcome keep_by(const std::string& disk, const version& what, std::string_view m
     return system_problem("cannot create a folder in " + disk);
   const auto made = open_below(folder->get(), unfinished, O_RDONLY | O_DIRECTORY);
   if (!made) return {.problem = "cannot open a folder in " + disk + ": " + made.error().message()};
-  manifest filled{what, {}};
+  manifest filled{what, {}, {}};
   outcome done = fill(made->get(), filled);
   if (done.is_done()) done = write_manifest(made->get(), filled);
   const std::string name = folder_of(what);

@@ -2,6 +2,7 @@
 
 #include "launcher/base/text.hpp"
 #include "launcher/vault/next_word.hpp"
+#include "launcher/vault/origin.hpp"
 #include "worker/snapshot/checksum.hpp"
 
 #include <charconv>
@@ -33,6 +34,7 @@ std::optional<kept_file> file_in(std::string_view line) {
 std::string to_text(const manifest& written) {
   std::string text = std::string(first_line) + "\norder " + std::to_string(written.what.order) +
                      "\nname " + written.what.name + "\n";
+  if (written.from.is_known()) text += "saved " + to_text(written.from) + "\n";
   for (const kept_file& one : written.files) {
     text += "file " + std::to_string(one.size) + " " + worker::checksum_text(one.checksum) + " " +
             std::to_string(one.modified_ns) + " " + one.path + "\n";
@@ -62,6 +64,10 @@ std::optional<manifest> parse_manifest(std::string_view text) {
     } else if (number == 3) {
       if (what != "name" || !is_safe_path(line)) return std::nullopt;
       read.what.name = line;
+    } else if (number == 4 && what == "saved") {
+      auto from = take_origin(line);
+      if (!from || !line.empty()) return std::nullopt;
+      read.from = std::move(*from);
     } else {
       auto file = file_in(line);
       if (what != "file" || !file) return std::nullopt;

@@ -3,12 +3,14 @@
 //   ddprun vault 1
 //   order 1732606339000000000
 //   name step-100
+//   saved 2 7319.4
 //   file 4096 8cb35e5f24a1c0de 1732606338000000000 step-100/model.pt
 //   ...
 //   end 03aa6f6d3b1f2c55
 //
-// Sizes in bytes, XXH3 with 64 bits in hexadecimal, times in ns since 1970; the marker is the last
-// file. Behind "end" is the checksum of all lines above it.
+// "saved" is there where it is known by whom (origin.hpp). Sizes in bytes, XXH3 with 64 bits in
+// hexadecimal, times in ns since 1970; the marker is the last file. Behind "end" is the checksum of
+// all lines above it.
 #pragma once
 
 #include "launcher/vault/vault_rules.hpp"
@@ -36,6 +38,7 @@ struct kept_file {
 struct manifest {
   version what;
   std::vector<kept_file> files;
+  origin from;
   bool operator==(const manifest&) const = default;
 };
 

@@ -61,11 +61,28 @@ struct owned_version {
   auto operator<=>(const owned_version&) const = default;
 };
 
+// The round of the job whose workers have saved an entry.
+//
+// The parts of one entry are of one round: two of one name may be of two, where a job went back and
+// came to the same step once more. The number of its nodes says whose parts there are: of an entry
+// that one node saved while it was alone nothing is missing. It is not known of what was saved
+// while the nodes had nothing in common.
+struct origin {
+  std::string round;        // "7319.4", instance and round, on all of its nodes; empty: not known
+  std::uint32_t nodes = 0;  // of that round; 0: not known
+  auto operator<=>(const origin&) const = default;
+
+  bool is_known() const { return nodes != 0; }
+  // Its workers may have saved a part; a node that came later may have been given one.
+  bool has_part_of(std::uint32_t group_rank) const { return !is_known() || group_rank < nodes; }
+};
+
 struct entry {
   version what;
   std::vector<found_file> files;  // the marker last
   std::uint64_t size = 0;
   std::string problem;  // why it cannot be kept; empty: it can
+  origin from;          // files do not tell it: where the desk knows it
 };
 
 // The complete ones, oldest first.

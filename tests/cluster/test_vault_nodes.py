@@ -23,11 +23,13 @@ TOGETHER = {"DDPRUN_VAULT_TOGETHER": "1"}
 class Nodes:
     """One agent for each host, whose --vault is its own folder."""
 
-    def __init__(self, cluster, hosts, *options, nnodes, conf=LOST_SOON, environment=TOGETHER):
+    def __init__(self, cluster, hosts, *options, nnodes, conf=LOST_SOON, environment=TOGETHER,
+                 daemon_host=0):
         self.cluster, self.hosts, self.options = cluster, hosts, options
         self.environment = environment
-        self.daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
-        self.common = dict(endpoint=f"{hosts[0].address}:29400", nnodes=nnodes, conf=conf)
+        where = hosts[daemon_host]
+        self.daemon = cluster.daemon(29400, host=where, bind="0.0.0.0")
+        self.common = dict(endpoint=f"{where.address}:29400", nnodes=nnodes, conf=conf)
         self.agents = []
 
     def start(self, name, host, *more):
@@ -153,9 +155,9 @@ def test_what_one_node_cannot_have_after_all_no_node_takes(cluster, two, is_copy
     assert [a.wait(), b.wait()] == [0, 0]
 
 
-def save_at_both(cluster, step):
+def save_at_both(cluster, step, names=("node-a", "node-b")):
     """Until each has it on its disk, and a copy of the other's."""
-    for rank, own, other in ((0, "node-a", "node-b"), (1, "node-b", "node-a")):
+    for rank, (own, other) in enumerate((names, names[::-1])):
         save(cluster, rank, step)
         wait_for(f"step {step} of node {rank} on its disk", lambda rank=rank, own=own: kept(
             cluster, f"disk-{own}", rank)[-1:] == [f"step-{step}"])
@@ -187,6 +189,55 @@ def test_what_is_set_aside_does_not_come_back_from_a_copy(cluster, two):
     assert not any("cannot be put back" in one.err() for one in nodes.agents)
     cluster.finish(2)
     assert [a.wait(), b.wait()] == [0, 0]
+
+
+@pytest.fixture
+def elastic(cluster, make_hosts):
+    """Two nodes, of which one may go on alone; and both have saved steps 1 and 2."""
+    nodes = Nodes(cluster, make_hosts(4), nnodes="1:2", daemon_host=3)
+    a = nodes.start("node-a", 0)
+    a.says("here: node-a")
+    b = nodes.start("node-b", 1)
+    cluster.started(1, 2)
+    for step in (1, 2):
+        save_at_both(cluster, step)
+    return nodes, a, b
+
+
+def test_what_was_saved_by_one_node_alone_is_not_lost_when_another_comes(cluster, elastic):
+    nodes, a, b = elastic
+    nodes.lose(b, 1)
+    cluster.started(2, 1)
+    assert seen(cluster, 0, 2)[1][-1] == "step-2:2"
+    save(cluster, 0, 3)
+    c = nodes.start("node-c", 2)
+    c.says("this node waits as a spare")
+    cluster.order(0, "exit 3")
+    cluster.started(3, 2)
+    c.says("vault: step-3 is put back from the copy on node 0")
+    assert [seen(cluster, rank, 3)[1][-1] for rank in (0, 1)] == ["step-3:3"] * 2
+    # What both save from now on is of both.
+    save(cluster, 0, 4)
+    cluster.order(0, "exit 3")
+    cluster.started(4, 2)
+    assert [seen(cluster, rank, 4)[1][-1] for rank in (0, 1)] == ["step-3:3"] * 2
+    save_at_both(cluster, 5, ("node-a", "node-c"))
+    cluster.order(0, "exit 3")
+    cluster.started(5, 2)
+    assert [seen(cluster, rank, 5)[1][-1] for rank in (0, 1)] == ["step-5:5"] * 2
+    assert c.err().count("step-3 is copied to node 0, too") == 1
+    cluster.finish(2)
+    assert [a.wait(), c.wait()] == [0, 0]
+
+
+def test_a_node_that_is_left_alone_goes_on_from_the_copy_of_the_first(cluster, elastic):
+    nodes, a, b = elastic
+    nodes.lose(a, 0)
+    cluster.started(2, 1)
+    b.says("vault: step-2 is put back from the copy on this node")
+    assert seen(cluster, 0, 2)[1][-1] == "step-2:2"
+    cluster.finish(1)
+    assert b.wait() == 0
 
 
 def test_a_node_that_never_saves_holds_nobody_up(cluster, two):
@@ -231,7 +282,7 @@ def test_a_stranger_at_the_port_is_turned_away_and_copies_go_on(cluster, make_ho
     cluster.started(1, 2)
     script = ("import socket, sys; s = socket.create_connection((sys.argv[1], 29555)); "
               "s.sendall(sys.argv[2].encode() * 1000); s.settimeout(60); print(s.recv(10))")
-    for text in ("ddprun-vault 1 0123456789abcdef\nput 0\nentry 5 5 a\n", "GET / HTTP/1.1\r\n",
+    for text in ("ddprun-vault 2 0123456789abcdef\nput 0\nentry 5 5 0 - a\n", "GET / HTTP/1.1\r\n",
                  "x" * 100):
         done = subprocess.run(
             [*hosts[1].prefix, "python3", "-c", script, hosts[0].address, text],

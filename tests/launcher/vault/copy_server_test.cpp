@@ -99,7 +99,8 @@ TEST_CASE("an entry is kept on another node, and comes back as it was", "[vault]
   test.write("step-1/model", std::string(3 << 20, 'm'));
   test.write("step-1/more/a b", "");
   test.write("step-1/.complete", "");
-  const sent_entry sent = test.newest();
+  sent_entry sent = test.newest();
+  sent.from = {"7319.4", 2};
   REQUIRE(put_entry(test.there, 1, sent, all_of_it).problem.empty());
   CHECK(test.copies() == std::vector<std::string>{folder_of(sent.what)});
   CHECK(test.savers() == std::set<std::uint32_t>{1});
@@ -111,10 +112,13 @@ TEST_CASE("an entry is kept on another node, and comes back as it was", "[vault]
   CHECK(passed == 0);  // it has that one
 
   const auto folder = *open_folder(test.other);
-  REQUIRE(get_entry(test.there, 1, sent.what, folder.get(), 4 << 20, all_of_it).problem.empty());
+  origin from;
+  REQUIRE(
+      get_entry(test.there, 1, sent.what, folder.get(), 4 << 20, from, all_of_it).problem.empty());
   CHECK(content_of(test.other + "/step-1/model") == std::string(3 << 20, 'm'));
   const auto back = complete_entries(list_files(folder.get()));
   REQUIRE(back.size() == 1);
+  CHECK(from == sent.from);
   CHECK(back[0].what == sent.what);
   CHECK(back[0].files.size() == 3);
 }
@@ -140,14 +144,16 @@ TEST_CASE("a copy that is damaged, given up or too large is none", "[vault]") {
   CHECK(test.copies().empty());
   REQUIRE(put_entry(test.there, 1, sent, all_of_it).is_done());
   const auto folder = *open_folder(test.other);
-  CHECK(get_entry(test.there, 1, sent.what, folder.get(), 1000, all_of_it).problem ==
+  origin from;
+  CHECK(get_entry(test.there, 1, sent.what, folder.get(), 1000, from, all_of_it).problem ==
         "the vault has no room for it (--vault-size)");
   std::ofstream(test.disk + "/copy-of-node-1/" + test.copies()[0] + "/files/step-1/model",
                 std::ios::in | std::ios::out)
       << "X";
-  CHECK_FALSE(get_entry(test.there, 1, sent.what, folder.get(), 4 << 20, all_of_it).is_done());
+  CHECK_FALSE(
+      get_entry(test.there, 1, sent.what, folder.get(), 4 << 20, from, all_of_it).is_done());
   CHECK(list_files(folder.get()).empty());
-  CHECK(get_entry(test.there, 1, {5, "step-9"}, folder.get(), 1, all_of_it).problem ==
+  CHECK(get_entry(test.there, 1, {5, "step-9"}, folder.get(), 1, from, all_of_it).problem ==
         "it is not here any more");
 }
 
@@ -166,7 +172,8 @@ TEST_CASE("what is set aside is neither kept nor given, whatever came first", "[
     REQUIRE(put_entry(test.there, 1, sent, all_of_it).is_done());
     put_aside();
     const auto folder = *open_folder(test.other);
-    CHECK_FALSE(get_entry(test.there, 1, sent.what, folder.get(), 1000, all_of_it).is_done());
+    origin from;
+    CHECK_FALSE(get_entry(test.there, 1, sent.what, folder.get(), 1000, from, all_of_it).is_done());
     CHECK(list_files(folder.get()).empty());
   }
   SECTION("it comes later") {
@@ -187,7 +194,7 @@ TEST_CASE("what is set aside is neither kept nor given, whatever came first", "[
 TEST_CASE("a stranger is turned away, and odd words are refused", "[vault]") {
   serving test;
   for (const std::string text :
-       {"ddprun-vault 1 0123\nput 0\nentry 5 5 a\n", "GET / HTTP/1.1\r\n\r\n", "\n"}) {
+       {"ddprun-vault 1 0123\nput 0\nentry 5 5 0 - a\n", "GET / HTTP/1.1\r\n\r\n", "\n"}) {
     INFO(text);
     CHECK(test.answer_to(text).empty());
   }
@@ -195,9 +202,9 @@ TEST_CASE("a stranger is turned away, and odd words are refused", "[vault]") {
   CHECK(test.told().find("does not belong to this job") != std::string::npos);
   CHECK(test.greeted("steal 0\n") == "no what is not asked here\n");
   CHECK(test.greeted("put x\n") == "no what is not asked here\n");
-  CHECK(test.greeted("put 1\nentry 5 5 ../a\n") == "no what is no entry\n");
+  CHECK(test.greeted("put 1\nentry 5 5 0 - ../a\n") == "no what is no entry\n");
   CHECK(test.greeted("get 1 5 /etc/passwd\n") == "no what is no entry\n");
-  const std::string put = "put 1\nentry 5 5 a\n";
+  const std::string put = "put 1\nentry 5 5 0 - a\n";
   for (const std::string odd :
        {"file 5 1 b/x\n", "file 5 1 a/../b\n", "file 5 1 /a\n", "file 6 1 a\n", "file -1 1 a\n",
         "files\n", "end\n", "file 5 1 a\nhellosum 0000000000000000\n"}) {

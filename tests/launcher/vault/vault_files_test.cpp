@@ -113,8 +113,13 @@ TEST_CASE("a damaged copy is known by its checksum, and leaves nothing behind", 
 }
 
 TEST_CASE("a manifest is whole, or none", "[vault]") {
-  const manifest whole{{17, "out/step-1"},
-                       {{"out/step-1/a b.pt", 3, 0xabc, 16}, {"out/step-1/.complete", 0, 1, 17}}};
+  const manifest without{{17, "out/step-1"},
+                         {{"out/step-1/a b.pt", 3, 0xabc, 16}, {"out/step-1/.complete", 0, 1, 17}},
+                         {}};
+  CHECK(to_text(without).find("saved") == std::string::npos);
+  CHECK(parse_manifest(to_text(without)) == without);
+  manifest whole = without;
+  whole.from = {"7319.4", 2};
   const std::string text = to_text(whole);
   CHECK(parse_manifest(text) == whole);
   for (std::size_t length = 0; length < text.size(); ++length)
@@ -130,6 +135,9 @@ TEST_CASE("a manifest is whole, or none", "[vault]") {
   CHECK_FALSE(parse_manifest(to_text(hostile)));
   hostile = whole;
   hostile.what.name = "/etc";
+  CHECK_FALSE(parse_manifest(to_text(hostile)));
+  hostile = whole;
+  hostile.from.round = "4 more";
   CHECK_FALSE(parse_manifest(to_text(hostile)));
 }
 
