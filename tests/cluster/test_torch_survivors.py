@@ -104,6 +104,61 @@ def test_without_the_option_all_are_started_again(cluster, tmp_path):
     assert "lived on" not in agents[0].err()
 
 
+# Of the worker that was started for the second round nothing reaches the others' groups.
+AGAIN = textwrap.dedent("""
+    import os, signal, sys, time
+    from pathlib import Path
+    import torch
+    import torch.distributed as dist
+    sys.path.insert(0, sys.argv[1])
+    import ddprun
+
+    folder, begun, lives = Path(os.environ["DDPRUN_TEST_CONTROL"]), os.environ["DDPRUN_ROUND"], 0
+
+
+    def die():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+    def train():
+        global lives
+        lives += 1
+        attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+        if attempt == 1 and lives == 1:
+            while not (folder / "die").exists():
+                time.sleep(0.01)
+            die()
+        dist.init_process_group(sys.argv[2] or None)
+        if attempt == 0 and dist.get_rank() == 0:
+            die()
+        value = torch.ones(1)
+        dist.all_reduce(value)
+        print(f"rank {dist.get_rank()} lived {lives} rounds, began in {begun}: {value.item():.0f}",
+              flush=True)
+        dist.destroy_process_group()
+
+
+    ddprun.survive(train)
+""")
+
+
+@pytest.mark.parametrize("backend", ["gloo", ""])
+def test_a_round_that_ends_as_its_group_is_made_is_left_too(cluster, tmp_path, backend):
+    """The others wait at the round's store for what the dead one was to say there."""
+    script = tmp_path / "train.py"
+    script.write_text(AGAIN)
+    # They have long to leave, as the machine may be slow; and what they wait for never comes.
+    agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 2, "--max-quick-failures", 0,
+                          workers=3, conf="backoff_max=0,stop_grace=60",
+                          command=[script, ROOT / ".cmake/package/wheel", backend],
+                          environment={"PYTHON_EXEC": sys.executable})
+    agent.says("2 of 3 workers of this node lived on from the round before")
+    (cluster.folder / "die").touch()
+    assert agent.wait() == 0, agent.err()
+    ends = re.findall(r"rank (\d) lived (\d) rounds, began in (\d): 3\n", agent.out())
+    assert sorted(ends) == [("0", "1", "3"), ("1", "3", "1"), ("2", "3", "1")]
+
+
 def test_an_error_of_the_scripts_own_is_its_failure(cluster, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(f"""

@@ -1,9 +1,11 @@
 """Workers that live on from round to round: launcher/README.md, "Survivors".
 
-A thread hears the agent's word that the round is over, and ends the collectives in which the script
-waits; the script's own thread leaves the round, waits for the next, and calls the function again.
+A thread hears the agent's word that the round is over, and ends what the script waits for: its
+collectives, and the round's store while a group is being made. The script's own thread then leaves
+the round, waits for the next, and calls the function again.
 """
 
+import ipaddress
 import os
 import socket
 import sys
@@ -14,6 +16,8 @@ PACKET_BYTES = 64
 # An error of a collective may be there before the word that a peer has died. One that has another
 # reason is told of so much later, unless the launcher knows better.
 PATIENCE_S = float(os.environ.get("DDPRUN_SURVIVORS_PATIENCE", "15"))
+# Until the script has left, it may begin another wait: a group of which it was not in yet.
+PAUSE_S = 0.05
 
 
 class Round:
@@ -23,7 +27,7 @@ class Round:
         self.connection = connection
         self.is_over = threading.Event()  # by the agent's word, or as it has hung up
         self.is_to_leave = False
-        self.is_closed = False  # the script has nothing more to do with it
+        self.has_left = threading.Event()  # the script waits for nothing of it any more
         self.thread = threading.Thread(target=self.hear, name="ddprun-survivors", daemon=True)
         self.thread.start()
 
@@ -32,9 +36,22 @@ class Round:
             self.is_to_leave = self.connection.recv(PACKET_BYTES) == b"leave"
         except OSError:
             pass
-        if self.is_to_leave and not self.is_closed:
-            abort_groups()
         self.is_over.set()
+        if not self.is_to_leave or self.has_left.is_set():
+            return
+        store = addresses_of_store()
+        aborted = []
+        while True:
+            try:
+                end_waits(aborted, store)
+            except Exception:  # the script is making or destroying a group: at the next look
+                pass
+            if self.has_left.wait(PAUSE_S):
+                return
+
+    def leave(self):
+        self.has_left.set()
+        self.thread.join()
 
 
 class Link:
@@ -72,7 +89,7 @@ class Link:
 
     def next_round(self):
         """Leaves this one; back with the environment of the next."""
-        self.round.thread.join()
+        self.round.leave()
         destroy_groups()
         self.connection.send(b"left")
         _, descriptors, _, _ = socket.recv_fds(self.connection, PACKET_BYTES, 1)
@@ -93,7 +110,7 @@ class Link:
         """From now on a stop is SIGTERM, as for any worker."""
         if os.getpid() != self.process:
             return
-        self.round.is_closed = True
+        self.round.has_left.set()
         try:
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -128,22 +145,62 @@ def is_of_the_gpu(error):
     return isinstance(error, kinds)
 
 
-def abort_groups():
-    """A collective that waits for a peer that is gone raises."""
-    dist = distributed()
-    if dist is None or not can_leave():
+def end_waits(aborted, store):
+    """A collective that waits for a peer that is gone raises, and so does a request to the store,
+    which would wait for what that peer was to say. `aborted` are the groups of earlier calls."""
+    if not can_leave():
         return
-    for group in groups_of(dist):
+    dist = distributed()
+    for group in groups_of(dist) if dist is not None else ():
+        if any(group is one for one in aborted):
+            continue
+        aborted.append(group)
         try:
             group.abort()
         except Exception:  # a backend that cannot: its peers' connections end, too
+            pass
+    end_connections(store)
+
+
+def addresses_of_store():
+    """Of the round's store, as getpeername() shows them."""
+    host, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
+    try:
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        return {plain_address(address) for *_, address in found}
+    except (OSError, TypeError, ValueError):
+        return set()
+
+
+def plain_address(address):
+    """Host and port; of an IPv4 address that is written as one of IPv6, the former."""
+    host = ipaddress.ip_address(address[0].partition("%")[0])
+    return getattr(host, "ipv4_mapped", None) or host, address[1]
+
+
+def end_connections(peers):
+    """Of this process to any of them. Torch's client of the store, and the daemon's answer that it
+    waits for, end no other way: the store serves the round until every worker has left it."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as connection:
+                is_internet = connection.family in (socket.AF_INET, socket.AF_INET6)
+                if is_internet and plain_address(connection.getpeername()) in peers:
+                    connection.shutdown(socket.SHUT_RDWR)
+        except OSError:  # closed meanwhile, or not connected
             pass
 
 
 def destroy_groups():
     dist = distributed()
     if dist is not None:
-        dist.destroy_process_group()
+        return dist.destroy_process_group()
+    module = sys.modules.get("torch.distributed")
+    if module is not None and module.is_available():
+        # It counts groups by the attempts to make one, and all ranks have to use the same number.
+        module.distributed_c10d._world.group_count = 0
 
 
 def survive(train):
