@@ -112,7 +112,7 @@ void agent::start_survivors() {
   told.hangs = [this](pid_t pid, const std::string& why) { hung_[pid] = why; };
   survivors_ = std::make_unique<survivors::survivor_spawner>(
       context_.get_executor(), worker_spawner(), guardian_, std::move(values), std::move(told));
-  reaper_.spare_sessions([this](pid_t leader) { return survivors_ && survivors_->waits(leader); });
+  reaper_.spare_descendants([this](pid_t leader) { return survivors_ && survivors_->waits(leader); });
 }
 
 void agent::name_survivors() {

@@ -81,8 +81,17 @@ std::vector<pid_t> stray_reaper::look(int signal) {
   }
 }
 
+// The parent of one in the session may be dead, and one with a living parent may be in another.
 bool stray_reaper::is_spared(pid_t pid) const {
-  return lives_on_ && lives_on_(::getsid(pid));
+  if (!lives_on_) return false;
+  if (lives_on_(::getsid(pid))) return true;
+  const pid_t self = ::getpid();
+  for (pid_t one = pid; one > 1 && one != self;) {
+    if (lives_on_(one)) return true;
+    const std::optional<process_stat> found = stat_of(one);
+    one = found ? found->parent : -1;
+  }
+  return false;
 }
 
 std::vector<pid_t> stray_reaper::look_at_members(int signal) const {

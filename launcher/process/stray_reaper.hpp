@@ -53,9 +53,9 @@ class stray_reaper {
   // From now on not every orphan is our workers': their mark decides.
   void expect_strangers() { strangers_come_ = true; }
 
-  // The children of a session that lives on from round to round are not strays. It must outlive
-  // this.
-  void spare_sessions(std::function<bool(pid_t leader)> lives_on) {
+  // What a worker that lives on from round to round has started is no stray: whatever is in its
+  // session, or descends from it in another. The function must outlive this.
+  void spare_descendants(std::function<bool(pid_t worker)> lives_on) {
     lives_on_ = std::move(lives_on);
   }
 
@@ -83,7 +83,7 @@ class stray_reaper {
  private:
   enum class origin { worker, elsewhere, unknown };
 
-  bool is_spared(pid_t pid) const;  // by its session
+  bool is_spared(pid_t pid) const;
 
   void watch();
   bool forget(pid_t pid);               // reaps it; false: it cannot be
@@ -96,7 +96,7 @@ class stray_reaper {
   boost::asio::signal_set child_ended_;
   spawner& spawner_;
   std::string mark_;
-  std::function<bool(pid_t)> lives_on_;  // none: no session does
+  std::function<bool(pid_t)> lives_on_;  // none: no worker does
   std::optional<cgroup> cgroup_;
   std::set<pid_t> found_here_;   // they were children before us, and live
   bool strangers_come_ = false;  // not every orphan is our workers'

@@ -41,13 +41,24 @@ SCRIPT = textwrap.dedent("""
         link.connect("\\0" + name)
         link.send(b"stay")
         assert link.recv(64) == b"ok"
-    child = os.fork()
-    if child == 0:  # as a data loader's
-        link.close()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        while os.getppid() != 1:
-            time.sleep(0.1)
-    Path(folder / f"child.{os.getpid()}").write_text(str(child))
+
+    def start_child(is_apart):
+        child = os.fork()
+        if child == 0:
+            link.close()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            if is_apart:  # and no end waits for its output
+                os.setsid()
+                for stream in (1, 2):
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+            while os.getppid() != 1:
+                time.sleep(0.1)
+        return child
+
+
+    # As a data loader's, and as a server's that a script starts beside it.
+    children = [start_child(False), start_child(True)]
+    Path(folder / f"children.{os.getpid()}").write_text(" ".join(map(str, children)))
     say("start")
 
 
@@ -95,8 +106,9 @@ SCRIPT = textwrap.dedent("""
             time.sleep(1000)
         link.send(b"begun")
         say("again")
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
     say("end")
 """)
 
@@ -109,15 +121,16 @@ def started(cluster, *nodes, arguments, **options):
 
 
 class Job:
-    def __init__(self, cluster, tmp_path, behaviour, *options, nodes=("a",), workers=3, **more):
+    def __init__(self, cluster, tmp_path, behaviour, *options, nodes=("a",), workers=3,
+                 endpoint=None, **more):
         self.cluster, self.lines_file = cluster, cluster.folder / "lines"
         script = tmp_path / "script.py"
         script.write_text(SCRIPT)
-        self.agents = started(
-            cluster, *nodes, nnodes=len(nodes), workers=workers,
-            endpoint=f"127.0.0.1:{free_port()}",
+        self.values = dict(
+            nnodes=len(nodes), workers=workers, endpoint=endpoint or f"127.0.0.1:{free_port()}",
             arguments=["--max-restarts", 3, *GO_ON, *options],
             command=["--no-python", sys.executable, "-u", script, behaviour], **more)
+        self.agents = started(cluster, *nodes, **self.values)
         self.world = workers * len(nodes)
 
     def lines(self, kind, number):
@@ -163,10 +176,10 @@ def test_those_that_can_leave_live_on_and_only_the_others_are_started(cluster, t
     assert [second[rank]["pid"] for rank in (1, 2)] == [first[rank]["pid"] for rank in (1, 2)]
     assert {row["restarts"] for row in second.values()} == {"1"}
     job.agents[0].says("2 of 3 workers of this node lived on from the round before")
-    # Their children, too.
+    # Their children, too, in whatever session.
     for rank in (1, 2):
-        child = (cluster.folder / f"child.{second[rank]['pid']}").read_text()
-        assert job.lives(child)
+        children = (cluster.folder / f"children.{second[rank]['pid']}").read_text().split()
+        assert [job.lives(child) for child in children] == [True, True]
     # And once more: what was given a round is no worse than what was started.
     job.kill(second[1])
     third = job.all_in(3)
