@@ -226,6 +226,7 @@ class agent {
   void begin_workers(const core::start_workers& effect);
   void apply(const core::stop_workers& effect);
   void apply(const core::kill_workers& effect);
+  void apply(const core::end_survivors& effect);
   void apply(const core::agent_note& effect);
   void apply(const core::leave& effect);
   worker_group::events worker_events(round_number round);

@@ -381,6 +381,10 @@ void agent::apply(const core::kill_workers& effect) {
   workers_->kill();
 }
 
+void agent::apply(const core::end_survivors&) {
+  if (survivors_) survivors_->kill_all();
+}
+
 void agent::apply(const core::agent_note& effect) {
   if (effect.level >= options_.log.least) last_note_ = effect.text;
   say(effect.level, effect.text);

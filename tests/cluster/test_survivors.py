@@ -265,3 +265,30 @@ def test_those_that_wait_for_a_round_end_with_their_agent(cluster, tmp_path):
     assert all(job.lives(row["pid"]) for row in of_b)
     job.agents[1].kill()
     cluster.nothing_left()
+
+
+def test_those_that_wait_for_a_round_end_as_their_node_is_fenced(cluster, tmp_path):
+    """The run has begun anew while their agent stood still: theirs is over."""
+    port = free_port()
+    daemon = cluster.daemon(port, "--state-dir", "none")
+    job = Job(cluster, tmp_path, "leaves", "--survivors", "on", "--spares", 1, nodes=("a", "b"),
+              workers=2, endpoint=f"127.0.0.1:{port}")
+    first = job.all_in(1)
+    of_b = [int(first[rank]["pid"]) for rank in (2, 3)]
+    job.agents[0].kill()
+    b = job.agents[1]
+    b.says("round 1 failed")
+    assert len(job.lines("leave", 1)) == 2
+    b.kill(signal.SIGSTOP)
+    daemon.kill()
+    daemon.wait()
+    following = cluster.daemon(port, "--state-dir", "none", name="next-daemon")
+    others = started(cluster, "c", "d", **job.values)
+    others[0].says("round 1 starts")
+    assert all(map(job.lives, of_b))
+    b.kill(signal.SIGCONT)
+    wait_for("b's workers to end", lambda: not any(map(job.lives, of_b)))
+    assert b.running(), b.err()
+    (cluster.folder / "finish").touch()
+    assert [agent.wait() for agent in (*others, b)] == [0, 0, 0], b.err()
+    cluster.nothing_left(but=[following])

@@ -95,6 +95,7 @@ class agent final : public process {
   void run(const core::start_workers& effect);
   void run(const core::stop_workers& effect);
   void run(const core::kill_workers& effect);
+  void run(const core::end_survivors&) {}  // no simulated worker lives on
   void run(const core::check_node& effect);
   void run(const core::name_hung& effect);
   void run(const core::agent_note& effect);

@@ -212,6 +212,9 @@ struct stop_workers {
 struct kill_workers {
   round_number round = 0;
 };
+// SIGKILL to those that have left a round and wait for another (stop_workers::may_stay): the run
+// has gone on without them, or is another.
+struct end_survivors {};
 // Look whether this node is fit for another round, while its workers stop; answer with
 // node_checked, however it goes, in bounded time: this node does not say that it has stopped
 // before.
@@ -248,8 +251,8 @@ struct leave {
 using agent_effect =
     std::variant<connect_daemon, send_to_daemon, disconnect_daemon, open_service, close_service,
                  dial_tether, send_tether_beat, drop_tether, ack_member, refuse_member,
-                 drop_members, start_workers, stop_workers, kill_workers, check_node, name_hung,
-                 agent_note, leave>;
+                 drop_members, start_workers, stop_workers, kill_workers, end_survivors, check_node,
+                 name_hung, agent_note, leave>;
 using agent_effects = std::vector<agent_effect>;
 
 // A workers_busy spares them for so long from then on, and never for more than busy_grace_max from

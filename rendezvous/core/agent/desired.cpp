@@ -59,15 +59,13 @@ void agent::state::told(const desired& message) {
   }
   if (message.phase == desired_phase::fence) {
     word.drop_deferred();
-    out.fence();
-    take_down(force::kill);
+    fence();
     return;
   }
   // Another instance's workers are fenced like those of an older round, whatever is wanted next.
   if (here.instance() != 0 && message.instance != here.instance() && !here.has_nothing_on()) {
     word.defer(message);
-    out.fence();
-    take_down(force::kill);
+    fence();
     return;
   }
   obey(message);
@@ -98,6 +96,7 @@ void agent::state::hear_restarts(const desired& message) {
 
 void agent::state::enter_instance(instance_id value) {
   if (here.instance() == value) return;
+  if (here.instance() != 0) emit(end_survivors{});
   replace_round(local_round(value, 0));
   restarts_used = restarts_forgiven = 0;
 }

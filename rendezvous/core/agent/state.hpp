@@ -121,6 +121,7 @@ struct agent::state {
   void hear_hung(const desired& message);
 
   // In stop.cpp.
+  void fence();
   void take_down(force how, duration grace = {}, int request = SIGTERM);
   void ask_to_end(const desired& message);
   void check_health();

@@ -22,6 +22,13 @@ void agent::state::let_go() {
   if (here.held.let_go()) emit(drop_members{});
 }
 
+// Whatever there is of this node's workers is not wanted any more, and not asked either.
+void agent::state::fence() {
+  out.fence();
+  emit(end_survivors{});
+  take_down(force::kill);
+}
+
 // `request` 0: the run goes on, and whoever can leave this round may live on.
 void agent::state::take_down(force how, duration grace, int request) {
   if (here.is_on()) let_go();
@@ -150,6 +157,7 @@ void agent::state::handle(const signal_received& event) {
   if (!is_first) {
     out.leave_with({out.exit_code(), name + " came twice: workers killed", std::nullopt,
                     leave_reason::drained});
+    emit(end_survivors{});
     return take_down(force::kill);
   }
   if (out.leaving()) return;
