@@ -359,7 +359,12 @@ void agent::apply(const core::stop_workers& effect) {
   if (stops_preparing(effect.round)) return;
   if (!workers_ || workers_round_ != effect.round) return;
   held_stop_.reset();
-  if (survivors_) survivors_->may_stay(effect.may_stay);
+  if (survivors_ && effect.may_stay) {
+    // Half of it is left for those that have to be asked to end.
+    survivors_->may_stay(effect.grace / 2);
+  } else if (survivors_) {
+    survivors_->nobody_stays();
+  }
   if (!waits_for_evidence(effect)) workers_->signal(effect.signal);
   busy_watch_.start();
 }

@@ -105,14 +105,13 @@ void agent::start_survivors() {
   if (!options_.keeps_survivors) return;
   survivors::survivor_options values;
   values.address = survivors_address();
-  // Half of it is left for those that have to be asked to end.
-  values.leave_limit = options_.settings.timing.stop_grace / 2;
   survivors::survivor_spawner::events told;
   told.say = [this](const std::string& line) { say(note_level::warning, line); };
   told.hangs = [this](pid_t pid, const std::string& why) { hung_[pid] = why; };
   survivors_ = std::make_unique<survivors::survivor_spawner>(
       context_.get_executor(), worker_spawner(), guardian_, std::move(values), std::move(told));
-  reaper_.spare_descendants([this](pid_t leader) { return survivors_ && survivors_->waits(leader); });
+  reaper_.spare_descendants(
+      [this](pid_t leader) { return survivors_ && survivors_->waits(leader); });
 }
 
 void agent::name_survivors() {

@@ -5,6 +5,7 @@
 #include "launcher/hosts/mpi/worker_variables.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 namespace ddprun::launcher {
@@ -34,6 +35,12 @@ std::vector<placeholder> placeholders(const worker_round& round, std::uint32_t l
 
 bool chooses_threads(std::uint32_t worker_count, const environment_map& inherited) {
   return worker_count > 1 && find_variable(inherited, "OMP_NUM_THREADS") == nullptr;
+}
+
+// By then a node has heard that another was lost, and has told its workers.
+std::string survivors_patience(const timers& timing) {
+  const duration told_after = timing.node_timeout + timing.stop_grace;
+  return std::to_string(std::chrono::ceil<std::chrono::seconds>(told_after).count());
 }
 
 // Never those that the agent itself was given: they are of another round.
@@ -90,7 +97,11 @@ environment_map worker_environment(const launch_options& options, const worker_r
   if (!round.vault.empty()) set("DDPRUN_VAULT", round.vault);
   // Never those of an agent round this one.
   variables.erase("DDPRUN_SURVIVORS");
-  if (!round.survivors.empty()) set("DDPRUN_SURVIVORS", round.survivors);
+  variables.erase("DDPRUN_SURVIVORS_PATIENCE");
+  if (!round.survivors.empty()) {
+    set("DDPRUN_SURVIVORS", round.survivors);
+    set("DDPRUN_SURVIVORS_PATIENCE", survivors_patience(options.settings.timing));
+  }
   variables.erase("DDPRUN_PROGRESS");
   if (!round.progress_files.empty()) set("DDPRUN_PROGRESS", round.progress_files.at(local_rank));
 

@@ -103,12 +103,13 @@ void survivor_spawner::signal_group(pid_t pid, int signal) {
   if (found == members_.end()) return inner_.signal_group(pid, signal);
   member& one = *found->second;
   const bool is_asked_to_leave =
-      signal == SIGTERM && may_stay_ && one.at == stage::working && one.can_stay();
+      signal == SIGTERM && leave_limit_ && one.at == stage::working && one.can_stay();
   if (is_asked_to_leave && !warm::send_packet(one.link.native_handle(), "leave").failed()) {
     one.at = stage::leaving;
-    return limit(one, options_.leave_limit, [this](member& late) {
-      told_.say("a worker did not leave the round within " + to_text(options_.leave_limit) +
-                ": it is asked to end");
+    return limit(one, *leave_limit_, [this, given = *leave_limit_](member& late) {
+      told_.say("rank " + std::string(value_of("RANK", late.request.environment)) +
+                " did not leave its round within " + to_text(given) +
+                ", half of the time that it has to end: it gets SIGTERM, and does not live on");
       hush(late);
       late.at = stage::working;
       inner_.signal_group(late.pid, SIGTERM);
@@ -168,7 +169,7 @@ spawn_result survivor_spawner::spawn(const spawn_request& request, spawn_handler
 }
 
 void survivor_spawner::begin_round() {
-  may_stay_ = false;
+  nobody_stays();
   stayed_ = 0;
 }
 

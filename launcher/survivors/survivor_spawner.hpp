@@ -14,9 +14,9 @@
 //                                    that goes, each ended by a zero byte
 //   worker -> here  begun            I have taken it
 //
-// Only a process in the session of a worker is heard, and only one. One that does not leave within
-// `leave_limit` is asked to end by SIGTERM, as it is where nobody may stay; one that does not begin
-// within `begin_limit`, or hangs up while it waits, is killed.
+// Only a process in the session of a worker is heard, and only one. One that does not leave in the
+// time that may_stay() gives it is asked to end by SIGTERM, as it is where nobody may stay; one
+// that does not begin within `begin_limit`, or hangs up while it waits, is killed.
 //
 // Thread rule, ownership: see spawner.hpp; the references must outlive it. Destroying it kills
 // those that wait for a round, not the workers of one.
@@ -44,7 +44,6 @@ namespace ddprun::launcher::survivors {
 
 struct survivor_options {
   std::string address;  // of the socket, without the zero byte of the abstract namespace
-  duration leave_limit = std::chrono::milliseconds(2500);
   duration begin_limit = std::chrono::seconds(10);
 };
 
@@ -71,9 +70,10 @@ class survivor_spawner final : public spawner {
   std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) override;
   bool owns(pid_t pid) const override;
 
-  // Whether the next SIGTERM to workers is for another round to come, and not for their end. It
-  // holds until a worker is started.
-  void may_stay(bool value) { may_stay_ = value; }
+  // The next SIGTERM to workers is for another round to come, and not for their end: those that can
+  // have so long to leave this one. Until a round begins, or nobody_stays().
+  void may_stay(duration leave_limit) { leave_limit_ = leave_limit; }
+  void nobody_stays() { leave_limit_.reset(); }
 
   // Such a worker waits for a round.
   bool waits(pid_t pid) const;
@@ -123,7 +123,7 @@ class survivor_spawner final : public spawner {
   events told_;
   boost::asio::posix::stream_descriptor listener_;
   std::map<pid_t, member_ptr> members_;
-  bool may_stay_ = false;
+  std::optional<duration> leave_limit_;  // none: nobody may stay
   std::uint32_t stayed_ = 0;
   std::function<void()> all_ended_;  // none: nobody waits for that
   boost::asio::steady_timer end_timer_;

@@ -219,7 +219,9 @@ def test_one_that_does_not_leave_is_asked_to_end(cluster, tmp_path, behaviour):
     assert not {row["pid"] for row in first.values()} & {row["pid"] for row in second.values()}
     assert len(job.lines("term", 1)) == 2
     if behaviour == "does not leave":
-        job.agents[0].says("a worker did not leave the round within 2.5 s: it is asked to end")
+        for rank in (1, 2):
+            job.agents[0].says(f"rank {rank} did not leave its round within 2.5 s, half of the "
+                               "time that it has to end: it gets SIGTERM, and does not live on")
     job.finish()
 
 

@@ -207,6 +207,7 @@ struct stop_workers {
   round_number round = 0;
   int signal = 15;
   bool may_stay = false;  // another round may follow: one that can leave this round may live on
+  duration grace{};       // until kill_workers follows, as far as is known now
 };
 // SIGKILL to every living worker and its process group.
 struct kill_workers {

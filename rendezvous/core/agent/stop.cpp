@@ -44,7 +44,7 @@ void agent::state::take_down(force how, duration grace, int request) {
     if (here.workers.kill(clock, timing.kill_wait)) emit(kill_workers{here.number()});
   } else if (!given_up && here.workers.ask(clock, grace)) {
     const bool goes_on = request == 0 && !out.is_draining() && !out.leaving();
-    emit(stop_workers{here.number(), request == 0 ? SIGTERM : request, goes_on});
+    emit(stop_workers{here.number(), request == 0 ? SIGTERM : request, goes_on, grace});
   }
   if (given_up) round_is_down();
 }

@@ -97,6 +97,23 @@ TEST_CASE("a worker is told where it may write how far it is, and never another 
   CHECK(worker_environment({}, round, 1, inherited).at("DDPRUN_PROGRESS") == "/proc/9/fd/4");
 }
 
+TEST_CASE("a worker that may live on is told for how long it is to believe that its round ends") {
+  using namespace std::chrono_literals;
+  ddprun::launcher::worker_round round = second_node();
+  const environment_map inherited = {{"DDPRUN_SURVIVORS", "another agent's"},
+                                     {"DDPRUN_SURVIVORS_PATIENCE", "99"}};
+  ddprun::launcher::launch_options options;
+  options.settings.timing = ddprun::timers_for(30s);
+  options.settings.timing.stop_grace = 4500ms;
+  const environment_map plain = worker_environment(options, round, 1, inherited);
+  CHECK_FALSE(plain.contains("DDPRUN_SURVIVORS"));
+  CHECK_FALSE(plain.contains("DDPRUN_SURVIVORS_PATIENCE"));
+  round.survivors = "ours";
+  const environment_map worker = worker_environment(options, round, 1, inherited);
+  CHECK(worker.at("DDPRUN_SURVIVORS") == "ours");
+  CHECK(worker.at("DDPRUN_SURVIVORS_PATIENCE") == "35");  // node_timeout and stop_grace, rounded up
+}
+
 TEST_CASE("lines begin with node and rank where there are several workers, or as chosen") {
   ddprun::launcher::launch_options options;
   ddprun::launcher::worker_round round = second_node();

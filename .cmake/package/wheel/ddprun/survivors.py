@@ -13,9 +13,6 @@ import threading
 import traceback
 
 PACKET_BYTES = 64
-# An error of a collective may be there before the word that a peer has died. One that has another
-# reason is told of so much later, unless the launcher knows better.
-PATIENCE_S = float(os.environ.get("DDPRUN_SURVIVORS_PATIENCE", "15"))
 # Until the script has left, it may begin another wait: a group of which it was not in yet.
 PAUSE_S = 0.05
 
@@ -84,7 +81,7 @@ class Link:
         if os.getpid() != self.process or not can_leave():
             return False
         waits = isinstance(error, (RuntimeError, OSError)) and not is_of_the_gpu(error)
-        self.round.is_over.wait(PATIENCE_S if waits else 0)
+        self.round.is_over.wait(patience_s() if waits else 0)
         return self.round.is_over.is_set() and self.round.is_to_leave
 
     def next_round(self):
@@ -117,6 +114,12 @@ class Link:
             pass
         self.round.thread.join()
         self.connection.close()
+
+
+def patience_s():
+    """An error of a collective may be there before the word that a peer has died. The launcher says
+    how long that may take; for so long an error of another reason is held back, too."""
+    return float(os.environ.get("DDPRUN_SURVIVORS_PATIENCE", "15"))
 
 
 def distributed():

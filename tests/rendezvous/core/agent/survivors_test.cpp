@@ -67,3 +67,14 @@ TEST_CASE("survivors live on into the next round, however long it takes to begin
   CHECK(story.did<start_workers>());
   CHECK_FALSE(story.did<end_survivors>());
 }
+
+TEST_CASE("who asks workers to end says how long they have") {
+  agent_story story;
+  story.timing.stop_grace = 7s;
+  story.run_as_member();
+  desired order = story.order(desired_phase::stop, 1);
+  order.grace = GENERATE(0s, 3s);
+  story.say(order);
+  REQUIRE(story.all<stop_workers>().size() == 1);
+  CHECK(story.all<stop_workers>()[0].grace == (order.grace == 0s ? 7s : order.grace));
+}
