@@ -169,6 +169,32 @@ def test_ctrl_c_while_some_are_connecting(cluster, net, make_hosts):
         server.nobody_is_in()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
+def test_a_head_that_ends_while_ddprun_is_copied_leaves_nothing(cluster, net, make_hosts, tmp_path,
+                                                                number):
+    """No process, and no part of a copy."""
+    hosts = make_hosts(2)
+    home, tools, begun = (tmp_path / name for name in ("home", "tools", "begun"))
+    home.mkdir()
+    tools.mkdir()
+    # It keeps a part, says so, and comes to its end when nobody can send more.
+    (tools / "head").write_text("#!/bin/sh\n/usr/bin/head -c 1000\n"
+                                f"echo > {begun}\nexec cat >/dev/null\n")
+    (tools / "head").chmod(0o755)
+    server = with_login_shell(
+        net, "node-a", hosts[1],
+        f'export PATH={tools}:/usr/bin:/bin HOME={home} XDG_RUNTIME_DIR=\n'
+        'exec sh -c "$SSH_ORIGINAL_COMMAND"\n',
+        behind=mounted(f"-t tmpfs tmpfs {BIN}"))
+    program = head(cluster, net, ["-H", "node-a"], host=hosts[0])
+    wait_for("a part of the copy", begun.exists)
+    assert any(path.is_file() for path in home.rglob("*"))
+    program.kill(number)
+    program.wait()
+    server.nobody_is_in()
+    assert [str(path) for path in home.rglob("*") if path.is_file()] == []
+
+
 def test_a_second_ctrl_c_waits_for_nobody(cluster, net, make_hosts):
     here, servers = two_servers(net, make_hosts)
     program = head(cluster, net, ["-H", "node-a,node-b"], "--shutdown-timeout=5", "-x",

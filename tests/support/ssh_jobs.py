@@ -22,12 +22,12 @@ def mounted(*mounts):
     return ["unshare", "--mount", "sh", "-c", f'{lines} exec "$@"', "sh"]
 
 
-def with_login_shell(net, alias, host, lines):
+def with_login_shell(net, alias, host, lines, **options):
     """A server whose logins go through these lines of sh, as through a login shell's own files."""
     script = net.folder / f"{alias}.login"
     script.write_text("#!/bin/sh\n" + lines)
     script.chmod(0o755)
-    return net.server(alias, host, settings=[f"ForceCommand {script}"])
+    return net.server(alias, host, settings=[f"ForceCommand {script}"], **options)
 
 
 def refused(program, *words, code=69):

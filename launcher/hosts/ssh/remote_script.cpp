@@ -62,8 +62,9 @@ std::string sums_are_right(const std::string& folder, const std::vector<sent_fil
 }  // namespace
 
 // The folder is made for this user alone where others may write beside it: /var/tmp/ddprun-1000.
-// Whether programs may run in it is tried. A copy that was cut short never has the name. The mask
-// is that of the folder alone: what workers write is as the login has it.
+// Whether programs may run in it is tried. A copy that was cut short never has the name, and goes
+// with this shell, which a head that is gone would end by a signal: SIGPIPE at its next word. The
+// mask is that of the folder alone: what workers write is as the login has it.
 std::string copy_script(const std::string& magic, const std::vector<sent_file>& files) {
   const sent_file& own = files.front();
   const std::string name = "ddprun-" + std::string(version) + "-" + own.sha256.substr(0, 16);
@@ -83,8 +84,9 @@ std::string copy_script(const std::string& magic, const std::vector<sent_file>& 
          "no=\"$no $d (no program may run there)\"; continue; fi; "
          "f=\"$d/" +
          name + "\"; p=\"$f/" + own.name + "\"; " + sums_are_right("$f", files) + " && " + run +
-         "t=\"$f.$$\"; trap \"rm -rf '$t'\" EXIT; mkdir -p \"$f\" \"$t\"; echo " + magic +
-         " send \"$p\"; " + take + "if " + sums_are_right("$t", files) +
+         "t=\"$f.$$\"; trap \"rm -rf '$t'\" EXIT; trap \"exit 1\" HUP INT PIPE TERM; mkdir -p "
+         "\"$f\" \"$t\"; echo " +
+         magic + " send \"$p\"; " + take + "if " + sums_are_right("$t", files) +
          "; then chmod 700 \"$t\"/* && mv -f \"$t\"/* \"$f\" && rmdir \"$t\" && trap - EXIT && " +
          run + "fi; echo " + magic +
          " failed what has arrived in \"$d\" is not what was sent; exit 1; "
