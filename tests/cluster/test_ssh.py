@@ -249,6 +249,18 @@ def test_ddprun_is_copied_where_it_is_not_and_found_there_again(cluster, net, ma
         assert bool(copied) == is_first, program.err()
 
 
+def test_a_copy_goes_to_the_next_folder_where_none_may_run_at_home(cluster, net, make_hosts):
+    hosts = make_hosts(2)
+    net.server("node-a", hosts[1], behind=mounted(
+        f"-t tmpfs tmpfs {BIN}", f"-t tmpfs -o noexec tmpfs {HOME}", "-t tmpfs tmpfs /var/tmp"))
+    program = head(cluster, net, ["-H", "node-a"], host=hosts[0],
+                   command=["--no-python", "sh", "-c", "readlink /proc/$PPID/exe"])
+    assert program.wait() == 0, program.err()
+    assert re.fullmatch(rf"/var/tmp/ddprun-{os.getuid()}/ddprun-[\d.]+-[0-9a-f]{{16}}/ddprun\n",
+                        program.out()), program.out()
+    assert f"this one is copied to {program.out()}" in program.err()
+
+
 @pytest.mark.slow
 def test_256_hosts(cluster, net, make_hosts):
     """Names of one machine, to which each is a connection and an agent of its own."""

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -169,23 +170,46 @@ def test_ctrl_c_while_some_are_connecting(cluster, net, make_hosts):
         server.nobody_is_in()
 
 
+def with_tools(net, host, folder, tools, **options):
+    """A host without ddprun, on which these scripts come before the programs of their names."""
+    folder.mkdir()
+    for name, text in tools.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return with_login_shell(net, "node-a", host,
+                            f'export PATH={folder}:/usr/bin:/bin XDG_RUNTIME_DIR=\n'
+                            'exec sh -c "$SSH_ORIGINAL_COMMAND"\n', **options)
+
+
+@pytest.mark.parametrize("tools, words", [
+    ({"uname": "echo aarch64x"}, "it is of another architecture (aarch64x, here "),
+    ({"getconf": "echo glibc 2.17"}, "its glibc 2.17 is too old: this one needs 2."),
+    ({"getconf": "exit 1"}, "its C library is not glibc"),
+], ids=["architecture", "glibc", "no glibc"])
+def test_a_host_on_which_this_ddprun_cannot_run_is_sent_nothing(cluster, net, make_hosts, tmp_path,
+                                                                tools, words):
+    hosts = make_hosts(2)
+    home = tmp_path / "home"
+    home.mkdir()
+    server = with_tools(net, hosts[1], tmp_path / "tools", tools,
+                        behind=mounted(f"-t tmpfs tmpfs {BIN}", f"--bind {home} {Path.home()}"))
+    program = head(cluster, net, ["-H", "node-a"], host=hosts[0])
+    refused(program, "node-a: no agent was started: ", words)
+    server.nobody_is_in()
+    assert list(home.iterdir()) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
 def test_a_head_that_ends_while_ddprun_is_copied_leaves_nothing(cluster, net, make_hosts, tmp_path,
                                                                 number):
     """No process, and no part of a copy."""
     hosts = make_hosts(2)
-    home, tools, begun = (tmp_path / name for name in ("home", "tools", "begun"))
+    home, begun = tmp_path / "home", tmp_path / "begun"
     home.mkdir()
-    tools.mkdir()
     # It keeps a part, says so, and comes to its end when nobody can send more.
-    (tools / "head").write_text("#!/bin/sh\n/usr/bin/head -c 1000\n"
-                                f"echo > {begun}\nexec cat >/dev/null\n")
-    (tools / "head").chmod(0o755)
-    server = with_login_shell(
-        net, "node-a", hosts[1],
-        f'export PATH={tools}:/usr/bin:/bin HOME={home} XDG_RUNTIME_DIR=\n'
-        'exec sh -c "$SSH_ORIGINAL_COMMAND"\n',
-        behind=mounted(f"-t tmpfs tmpfs {BIN}"))
+    slow_head = f"/usr/bin/head -c 1000\necho > {begun}\nexec cat >/dev/null"
+    server = with_tools(net, hosts[1], tmp_path / "tools", {"head": slow_head},
+                        behind=mounted(f"-t tmpfs tmpfs {BIN}", f"--bind {home} {Path.home()}"))
     program = head(cluster, net, ["-H", "node-a"], host=hosts[0])
     wait_for("a part of the copy", begun.exists)
     assert any(path.is_file() for path in home.rglob("*"))
