@@ -6,6 +6,7 @@ import os
 import signal
 
 from tests.cluster.test_deaths import guardian_of
+from tests.support.cluster import wait_for
 
 
 class PatientGuardian:
@@ -26,3 +27,4 @@ class PatientGuardian:
     def has_outlasted_the_others(self):
         assert self.pid in self.cluster.marked(), "guardians have stayed for their whole limit"
         os.kill(self.pid, signal.SIGKILL)
+        wait_for("it to end", lambda: self.pid not in self.cluster.marked())
