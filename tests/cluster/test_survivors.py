@@ -34,7 +34,6 @@ SCRIPT = textwrap.dedent("""
         sys.exit(0)
 
 
-    signal.signal(signal.SIGTERM, end)
     name = os.environ.get("DDPRUN_SURVIVORS")
     link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if behaviour != "says nothing":
@@ -46,7 +45,6 @@ SCRIPT = textwrap.dedent("""
         child = os.fork()
         if child == 0:
             link.close()
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             if is_apart:  # and no end waits for its output
                 os.setsid()
                 for stream in (1, 2):
@@ -59,6 +57,7 @@ SCRIPT = textwrap.dedent("""
     # As a data loader's, and as a server's that a script starts beside it.
     children = [start_child(False), start_child(True)]
     Path(folder / f"children.{os.getpid()}").write_text(" ".join(map(str, children)))
+    signal.signal(signal.SIGTERM, end)  # only now: no child is to say that it ends
     say("start")
 
 
@@ -244,6 +243,14 @@ def test_one_that_does_not_begin_is_a_failure_of_its_round(cluster, tmp_path):
     job.agents[0].says(r"rank 1 \(local rank 1\) hung: lived on from the round before, and did not "
                        "begin this one within 10 s")
     job.finish()
+
+
+def test_nobody_waits_for_a_round_that_cannot_follow(cluster, tmp_path):
+    job = Job(cluster, tmp_path, "leaves", "--survivors", "on", "--max-restarts", 0)
+    job.kill(job.all_in(1)[0])
+    assert job.agents[0].wait() == 137, job.agents[0].err()
+    assert len(job.lines("term", 1)) == 2 and not job.lines("leave", 1)
+    cluster.nothing_left()
 
 
 def test_a_person_ends_those_that_could_live_on(cluster, tmp_path):

@@ -56,7 +56,9 @@ void agent::state::ask_to_end(const desired& message) {
   here.workers.may_be_spared(options.spares_busy_workers && grace == timing.stop_grace &&
                              !out.is_draining());
   check_health();
-  take_down(force::ask, grace, message.signal);
+  // No round follows: the workers are asked to end, and not to leave.
+  const bool ends_run = message.signal == 0 && message.exit_code != 0;
+  take_down(force::ask, grace, ends_run ? SIGTERM : message.signal);
 }
 
 // The look goes on while the workers end, so that a node that is ill can give up its place in time.

@@ -8,6 +8,18 @@
 #include <utility>
 
 namespace ddprun::core {
+namespace {
+
+// With what the run ends by this failure; 0: another round may follow. It may also where this says
+// that it ends, if a better cause comes while the round stops (a lost node): then workers that
+// could have lived on are started anew.
+int foreseen_exit_code(const current_instance& current, time_point real_now, const cause& trigger) {
+  if (trigger.is_secondary) return 0;
+  const std::optional<run_end> end = end_beyond_budget(current, real_now, trigger);
+  return end ? end->exit_code : 0;
+}
+
+}  // namespace
 
 // Stop goes to everybody who was told of the round, as one shared message.
 void run::state::end_round(const cause* trigger, duration grace, std::string text, bool is_free) {
@@ -22,6 +34,9 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   value.grace = grace;
   if (trigger != nullptr && trigger->kind == cause_class::operator_stop) {
     value.signal = trigger->code;  // workers of all nodes get what the person has sent to one
+  }
+  if (trigger != nullptr && !is_free) {
+    value.exit_code = foreseen_exit_code(current, real_now, *trigger);
   }
   value.is_unreported = trigger == nullptr || trigger->kind == cause_class::drain ||
                         trigger->kind == cause_class::operator_stop;

@@ -64,6 +64,12 @@ TEST_CASE("nobody lives on where no other round follows") {
   SECTION("as the run is over") {
     story.say(story.order(desired_phase::close, 1));
   }
+  SECTION("as the run ends with this round") {
+    desired order = story.order(desired_phase::stop, 1);
+    order.exit_code = 3;
+    story.say(order);
+    CHECK(story.sent.phase == member_phase::stopping);
+  }
   REQUIRE(story.all<stop_workers>().size() == 1);
   CHECK_FALSE(story.all<stop_workers>()[0].may_stay);
 }

@@ -68,6 +68,33 @@ TEST_CASE("a refill forgives what was used, and takes nothing back") {
   CHECK(budget.restarts_counted() == 1);
 }
 
+// So that no worker is kept for a round that cannot follow.
+TEST_CASE("a stop says with what the run ends where the budget allows no other round") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(2, 2, 1));
+  fake_node& b = story.joined("b", nodes_of(2, 2, 1));
+  story.start_round();
+  story.fail(b, 3);
+  REQUIRE(a.wanted.phase == desired_phase::stop);
+  CHECK(a.wanted.exit_code == 0);
+  story.stop_all();
+  story.start_round();
+  SECTION("of a failure of its own") {
+    story.fail(b, 3);
+    REQUIRE(a.wanted.phase == desired_phase::stop);
+    CHECK(a.wanted.exit_code == 3);
+  }
+  SECTION("not of one that follows from another, of which more may be heard") {
+    cause effect = run_story::cause_of(b, cause_class::exit, 3);
+    effect.is_secondary = true;
+    b.state.causes = {effect};
+    story.say(b, member_phase::failed);
+    story.pass(2s);
+    REQUIRE(a.wanted.phase == desired_phase::stop);
+    CHECK(a.wanted.exit_code == 0);
+  }
+}
+
 // The budget is refilled: DESIGN.md, rule 6.
 TEST_CASE("restart_window without a failure refills the budget, and forgets no charge") {
   run_settings settings = nodes_of(2, 2, 1);
