@@ -1,6 +1,9 @@
 """`ddprun doctor` on machines with something wrong, and on this one."""
 
 import json
+import os
+import re
+import socket
 import subprocess
 
 import pytest
@@ -95,11 +98,24 @@ def test_an_endpoint_on_this_host(cluster, environment):
     endpoint = ["--rdzv-endpoint", f"127.0.0.1:{daemon.port}"]
     found = findings(*endpoint, environment=environment)["endpoint"]
     assert (found["state"], found["seen"]) == (
-        "ok", f"127.0.0.1:{daemon.port} is this node, and somebody listens there")
+        "ok", f"127.0.0.1:{daemon.port} is this node, and ddprun-rendezvous (process {daemon.pid}) "
+              "listens there")
     port = free_port()
     found = findings("--rdzv-endpoint", f"127.0.0.1:{port}", environment=environment)["endpoint"]
     assert (found["state"], found["seen"]) == (
         "ok", f"127.0.0.1:{port} is this node; ddprun starts the daemon here")
+
+
+def test_an_endpoint_whose_port_a_left_over_process_holds(environment):
+    """As a worker of an old job may, or a program that was there first."""
+    with socket.create_server(("127.0.0.1", 0)) as left:
+        port = left.getsockname()[1]
+        found = findings("--rdzv-endpoint", f"127.0.0.1:{port}", environment=environment)
+    assert found["endpoint"]["state"] == "warning"
+    holder = re.fullmatch(rf"127.0.0.1:{port} is this node, and (\S+) \(process {os.getpid()}\) "
+                          "listens there", found["endpoint"]["seen"])
+    assert holder and holder[1].startswith("python"), found["endpoint"]
+    assert "choose another port" in found["endpoint"]["advice"]
 
 
 def test_an_endpoint_on_another_host(cluster, make_hosts, environment):

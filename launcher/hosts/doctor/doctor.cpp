@@ -170,7 +170,7 @@ own_facts examine_node(const options_draft& options, const environment_map& envi
   own.network = read_network(root);
   add(judge_network(own.network, environment, port));
   if (options.endpoint) {
-    own.endpoint = read_endpoint(*options.endpoint);
+    own.endpoint = read_endpoint(root, *options.endpoint);
     add({judge_endpoint(own.endpoint)});
   }
   add(judge_limits(read_limits(root, environment, patience)));

@@ -169,7 +169,7 @@ findings judge_network(const network_facts& facts, const environment_map& enviro
   return found;
 }
 
-endpoint_facts read_endpoint(const cli::endpoint_address& endpoint) {
+endpoint_facts read_endpoint(const fs::path& root, const cli::endpoint_address& endpoint) {
   endpoint_facts facts;
   facts.endpoint = endpoint;
   const look_up_answer answer = look_up(endpoint.host, endpoint.port, patience);
@@ -196,8 +196,29 @@ endpoint_facts read_endpoint(const cli::endpoint_address& endpoint) {
     loop.stop();
   });
   loop.run_for(patience + std::chrono::seconds(1));
+  if (facts.is_here && facts.dial_problem.empty())
+    facts.holder = find_port_holder(root, endpoint.port);
   return facts;
 }
+
+namespace {
+
+// A service manager may have opened the port for the daemon, or a container's engine for one in it.
+void judge_holder(const endpoint_facts& facts, finding& found) {
+  if (!facts.holder) {
+    found.seen += " is this node, and somebody listens there";
+    return;
+  }
+  found.seen += fmt::format(" is this node, and {} (process {}) listens there",
+                            facts.holder->program, facts.holder->pid);
+  if (is_own_program(*facts.holder)) return;
+  found.state = health::warning;
+  found.advice =
+      "unless that leads to a rendezvous daemon, nodes cannot meet there: end it, or choose "
+      "another port";
+}
+
+}  // namespace
 
 finding judge_endpoint(const endpoint_facts& facts) {
   const std::string name = net::endpoint_text(facts.endpoint.host, facts.endpoint.port);
@@ -209,9 +230,12 @@ finding judge_endpoint(const endpoint_facts& facts) {
     return found;
   }
   if (facts.dial_problem.empty()) {
-    found.seen += facts.is_here ? " is this node, and somebody listens there"
-                                : fmt::format(" answers; this node reaches it from {} ({})",
-                                              facts.own_address, facts.own_interface);
+    if (facts.is_here) {
+      judge_holder(facts, found);
+    } else {
+      found.seen += fmt::format(" answers; this node reaches it from {} ({})", facts.own_address,
+                                facts.own_interface);
+    }
     return found;
   }
   if (facts.is_here) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"
+#include "launcher/hosts/doctor/port_holder.hpp"
 #include "launcher/network/own_addresses.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/time.hpp"
@@ -47,10 +48,12 @@ struct endpoint_facts {
   bool is_here = false;     // an address of this node: ddprun starts the daemon in its agent
   std::string own_address;  // from which this node would reach it; empty: there is no route
   std::string own_interface;
-  std::string dial_problem;  // empty: somebody accepts connections there
+  std::string dial_problem;           // empty: somebody accepts connections there
+  std::optional<port_holder> holder;  // who that is, where it is here and may be known
 };
 
-endpoint_facts read_endpoint(const cli::endpoint_address& endpoint);
+endpoint_facts read_endpoint(const std::filesystem::path& root,
+                             const cli::endpoint_address& endpoint);
 
 finding judge_endpoint(const endpoint_facts& facts);
 

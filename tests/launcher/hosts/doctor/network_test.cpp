@@ -115,6 +115,21 @@ TEST_CASE("an endpoint on this node is where the daemon will be") {
   CHECK(judge_endpoint(facts).seen == "node-0:29400 is this node; ddprun starts the daemon here");
 }
 
+TEST_CASE("who holds the endpoint's port on this node is named") {
+  endpoint_facts facts = of_node_0();
+  facts.is_here = true;
+  CHECK(judge_endpoint(facts).seen == "node-0:29400 is this node, and somebody listens there");
+  facts.holder = port_holder{12, "ddprun"};
+  CHECK(judge_endpoint(facts).state == health::ok);
+  CHECK(judge_endpoint(facts).seen ==
+        "node-0:29400 is this node, and ddprun (process 12) listens there");
+  facts.holder = port_holder{34, "python3.11"};
+  CHECK(judge_endpoint(facts).state == health::warning);
+  CHECK(judge_endpoint(facts).seen ==
+        "node-0:29400 is this node, and python3.11 (process 34) listens there");
+  CHECK(judge_endpoint(facts).advice.ends_with("end it, or choose another port"));
+}
+
 TEST_CASE("an endpoint whose name nobody knows") {
   endpoint_facts facts = of_node_0();
   facts.look_up_problem = "Host not found (authoritative)";
