@@ -238,6 +238,18 @@ def test_tagged_lines_name_the_node_once(two_hosts, launcher, option, tag):
         assert re.fullmatch(tag.format(rank=rank // 2) + rf"\[{rank}\] hello", line), two.out()
 
 
+def test_the_line_that_people_have_for_their_own_script(two_hosts):
+    """As a person types it on the first host, who calls that localhost, with a variable for all."""
+    line = two_hosts.line("openmpi", "--tag-output", "-np", "2", "-x", "OF_MINE",
+                          arguments=["--nproc-per-node", 2,
+                                     *shell('echo "rank $RANK of $WORLD_SIZE: $OF_MINE"')])
+    line[line.index("-H") + 1] = "localhost:1,node2:1"
+    job = two_hosts.start(line, {"OF_MINE": "a value"})
+    succeeded(job)
+    assert sorted(job.out().splitlines()) == [
+        f"[1,{rank // 2}]<stdout>:[{rank}] rank {rank} of 4: a value" for rank in range(4)]
+
+
 @pytest.mark.parametrize("launcher", ["openmpi", "hydra"])
 def test_what_is_typed_is_above_all(two_hosts, launcher):
     endpoint = f"{two_hosts.hosts[1].address}:{free_port()}"

@@ -325,6 +325,20 @@ def test_addresses_of_ipv6_a_port_and_a_user(cluster, net, make_hosts):
     assert said == [(str(rank), hosts[0].address) for rank in range(3)], program.out()
 
 
+def test_the_line_that_people_have_for_horovodrun(cluster, net, make_hosts):
+    """`-np 2 -H IP:1,IP:1 -p 12345`, of which only the name of the launcher is another."""
+    here, *hosts = make_hosts(3)
+    port = free_port()
+    for number, host in enumerate(hosts):
+        net.server(f"server-{number}", host, port=port)
+    at = ",".join(f"{host.address}:1" for host in hosts)
+    program = head(cluster, net, ["-np", "2", "-H", at, "-p", port], host=here,
+                   command=["--no-python", "sh", "-c", "echo rank $RANK of $WORLD_SIZE"])
+    assert program.wait() == 0, program.err()
+    tagged = [f"[{host.address}:{rank}] rank {rank} of 2" for rank, host in enumerate(hosts)]
+    assert sorted(program.out().splitlines()) == tagged
+
+
 def test_hosts_from_a_file_and_one_address_alone(cluster, net, make_hosts, tmp_path):
     here, (one, other) = two_servers(net, make_hosts)
     (tmp_path / "hosts").write_text("node-a slots=2 max_slots=4  # the first\n\nnode-b:1\n")
