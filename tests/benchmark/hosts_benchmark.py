@@ -59,13 +59,20 @@ def inside(spaces, but):
     return found - but
 
 
+def kill_all(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def measure(line, ranks, spaces, before, environment=None, cwd=None):
     """Seconds until all ranks are up, and until nothing is left; None: not in time."""
     begin = time.perf_counter()
     command = subprocess.Popen([str(word) for word in line], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                env={**os.environ, **(environment or {})}, cwd=cwd)
-    limit = threading.Timer(START_LIMIT, command.kill)
+    # All: whoever lives on, as the ssh's of a loop, would keep the output open for ever.
+    limit = threading.Timer(START_LIMIT, lambda: kill_all(inside(spaces, before)))
     limit.start()
     up = 0
     for text in command.stdout:
@@ -82,12 +89,12 @@ def measure(line, ranks, spaces, before, environment=None, cwd=None):
         time.sleep(0.01)
     ended = time.perf_counter() - begin
     left = inside(spaces, before)
-    for pid in left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_all(left)
     command.kill()
     command.wait()
-    return (started if up == ranks else None), (None if left else ended)
+    if up < ranks:
+        return None, None
+    return started, (None if left else ended)
 
 
 def shown(times):
@@ -142,8 +149,12 @@ def over_ssh(cluster, net, hosts):
             "mpirun.openmpi", "--allow-run-as-root", "--bind-to", "none", "--mca", "plm_rsh_agent",
             f"ssh -F {config}", "--mca", "orte_tmpdir_base", cluster.folder, "-H",
             ",".join(f"{name}:1" for name in names), "sh", "-c", RANK]
+    else:
+        print("  left out: there is no mpirun.openmpi here (Debian's package openmpi-bin)")
     if TORCHRUN.exists():
         lines["torchrun, ssh"] = ["bash", "-c", loop]
+    else:
+        print(f"  left out: there is no {TORCHRUN} (./tests/setup)")
     prefix = [*hosts[0].prefix, *named(cluster, "node0")]
     return {name: [*prefix, *line] for name, line in lines.items()}
 
@@ -161,6 +172,7 @@ def compare_over_ssh(count, rounds, torchrun_most):
             lines = over_ssh(cluster, net, switch.hosts)
             if count > torchrun_most:
                 lines.pop("torchrun, ssh", None)
+                print(f"  left out: torchrun on {count} hosts (--torchrun-hosts {torchrun_most})")
             spaces = spaces_of(switch.hosts)
             alternate(lines, rounds, count, spaces, inside(spaces, set()))
         finally:
