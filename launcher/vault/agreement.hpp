@@ -2,8 +2,16 @@
 // those of all; each sees to it that it has its part of what they have in common, and says whether
 // it does. Where one does not, all take the next one (common_entry.hpp has the choice).
 //
+// What all do next is one verdict for each turn, by the store's compare and set: of a node that
+// gives up all hear, and none goes on alone. While a node brings its part it changes its heartbeat.
+//
+//   ddprun-vault/ROUND/word/NODE     its word
+//   ddprun-vault/ROUND/alive/NODE    a number that changes
+//   ddprun-vault/ROUND/has-TURN/NODE "yes", "no"
+//   ddprun-vault/ROUND/verdict-TURN  "yes", "no", "apart WHY", "silent WHY"; TURN 0 is of the words
+//
 // Thread rule: a thread that may wait; it asks `goes_on` again and again, and ends where that is
-// false. Errors: `problem`, a line's end; empty where the round is over.
+// false. Errors: `why`.
 #pragma once
 
 #include "launcher/vault/common_entry.hpp"
@@ -30,6 +38,8 @@ struct round_place {
   std::string own_address;       // by which the other nodes find this one; empty: not known
   // So long nodes may be apart: one may still copy what it had, or look at a disk that is slow.
   duration word_limit = std::chrono::seconds(20);
+  // A node that has given no sign of life for so long is not waited for.
+  duration silence_limit = std::chrono::seconds(30);
 };
 
 struct agreed {
@@ -37,10 +47,17 @@ struct agreed {
   std::vector<node_word> words;  // by group rank
 };
 
-// `bring`: makes this node have its part, and says whether it has.
+struct disagreement {
+  std::string problem;      // a line's end; empty where the round is over
+  bool is_silence = false;  // a node said nothing: it may have no vault
+};
+
+using bring_part = std::function<bool(const agreed& so_far, const std::function<bool()>& goes_on)>;
+
+// `bring`: makes this node have its part, and says whether it has. It asks `goes_on` all the while,
+// by which the others know that it is alive.
 std::optional<agreed> agree(const round_place& here, const node_word& own,
-                            const std::function<bool()>& goes_on,
-                            const std::function<bool(const agreed& so_far)>& bring,
-                            std::string& problem);
+                            const std::function<bool()>& goes_on, const bring_part& bring,
+                            disagreement& why);
 
 }  // namespace ddprun::launcher::vault

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t received_files_max = 100'000;
 
 outcome failed_stream(const error_code& error) {
-  return {.problem = "the connection: " + error.message()};
+  return {.problem = "the connection: " + error.message(), .is_lost = true};
 }
 
 outcome wrong_stream(const std::string& what) {

@@ -3,13 +3,16 @@
 #include "rendezvous/base/printable_text.hpp"
 #include "rendezvous/base/utf8.hpp"
 
+#include <chrono>
 #include <optional>
+#include <thread>
 #include <utility>
 
 namespace ddprun::launcher::vault {
 namespace {
 
 constexpr std::chrono::seconds dial_limit{5};
+constexpr std::chrono::milliseconds pause_when_lost{500};
 
 std::optional<line_stream> dial(const peer& other, const std::string& question,
                                 std::string& problem) {
@@ -31,7 +34,29 @@ outcome refused(const std::string& answer) {
 }
 
 outcome lost(const error_code& error) {
-  return {.problem = error.message()};
+  return {.problem = error.message(), .is_lost = true};
+}
+
+outcome get_once(const peer& other, std::uint32_t of, const version& what, int memory,
+                 const std::function<bool(std::uint64_t bytes)>& has_room, origin& from,
+                 const pace& go_on) {
+  std::string problem;
+  auto lines =
+      dial(other, "get " + std::to_string(of) + " " + std::to_string(what.order) + " " + what.name,
+           problem);
+  if (!lines) return {.problem = problem, .is_lost = true};
+  const auto answer = lines->line();
+  if (!answer) return lost(answer.error());
+  const auto head = read_head(*answer);
+  if (!head) return refused(*answer);
+  if (head->what != what) return {.problem = "it sends another entry"};
+  if (!has_room(head->size)) return {.problem = "the vault has no room for it (--vault-size)"};
+  remove_entry(memory, what.name);
+  manifest made;
+  outcome done = receive_files(*lines, *head, memory, {}, made, go_on);
+  if (!done.is_done()) remove_entry(memory, what.name);
+  from = std::move(made.from);
+  return done;
 }
 
 }  // namespace
@@ -65,24 +90,15 @@ outcome put_entry(const peer& other, std::uint32_t of, const sent_entry& one, co
 }
 
 outcome get_entry(const peer& other, std::uint32_t of, const version& what, int memory,
-                  std::uint64_t bytes_max, origin& from, const pace& go_on) {
-  std::string problem;
-  auto lines =
-      dial(other, "get " + std::to_string(of) + " " + std::to_string(what.order) + " " + what.name,
-           problem);
-  if (!lines) return {.problem = problem};
-  const auto answer = lines->line();
-  if (!answer) return lost(answer.error());
-  const auto head = read_head(*answer);
-  if (!head) return refused(*answer);
-  if (head->what != what) return {.problem = "it sends another entry"};
-  if (head->size > bytes_max) return {.problem = "the vault has no room for it (--vault-size)"};
-  remove_entry(memory, what.name);
-  manifest made;
-  outcome done = receive_files(*lines, *head, memory, {}, made, go_on);
-  if (!done.is_done()) remove_entry(memory, what.name);
-  from = std::move(made.from);
-  return done;
+                  const std::function<bool(std::uint64_t bytes)>& has_room, origin& from,
+                  const pace& go_on) {
+  outcome done;
+  for (int tries = 1;; ++tries) {
+    done = get_once(other, of, what, memory, has_room, from, go_on);
+    if (!done.is_lost || tries == get_tries) return done;
+    std::this_thread::sleep_for(pause_when_lost);
+    if (!go_on(0)) return {.problem = "given up", .is_abandoned = true};
+  }
 }
 
 }  // namespace ddprun::launcher::vault

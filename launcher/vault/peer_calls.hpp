@@ -16,6 +16,7 @@
 #include "launcher/vault/entry_stream.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -32,11 +33,15 @@ struct peer {
   bool operator==(const peer&) const = default;
 };
 
+inline constexpr int get_tries = 3;
+
 outcome tell_saver(const peer& other, std::uint32_t of);
 outcome put_entry(const peer& other, std::uint32_t of, const sent_entry& one, const pace& go_on);
-// Into a vault's folder in memory, whole or not at all, in place of what has its name there; more
-// than `bytes_max` are refused. `from`: by whom it was saved.
+// Into a vault's folder in memory, whole or not at all, in place of what has its name there.
+// `has_room`: asked with its bytes before anything is taken. `from`: by whom it was saved. Where
+// the connection breaks off it is asked for again, `get_tries` times in all.
 outcome get_entry(const peer& other, std::uint32_t of, const version& what, int memory,
-                  std::uint64_t bytes_max, origin& from, const pace& go_on);
+                  const std::function<bool(std::uint64_t bytes)>& has_room, origin& from,
+                  const pace& go_on);
 
 }  // namespace ddprun::launcher::vault

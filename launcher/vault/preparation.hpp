@@ -13,6 +13,7 @@
 #include "launcher/vault/desk.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,7 +47,13 @@ class preparation {
   node_word own_word(const round_place& here);
   void add_held(node_word& word, std::uint32_t of, const std::string& disk);
   std::optional<peer> peer_here() const;
-  bool bring(const round_place& here, const shelf& own, int memory, const agreed& found);
+  bool is_safe(const shelf& own, int memory, const entry& one);
+  bool make_room(const shelf& own, int memory, const version& wanted, std::uint64_t bytes);
+  bool free_name(const shelf& own, int memory, const version& wanted);
+  bool fetch(const round_place& here, const shelf& own, int memory, const agreed& found,
+             const std::function<bool()>& goes_on, std::string& problem);
+  bool bring(const round_place& here, const shelf& own, int memory, const agreed& found,
+             const std::function<bool()>& goes_on);
   void hide_newer_than(const shelf& own, int memory, std::int64_t order);
   void stay_out(const round_place& here);
   void take_asides(const shelf& own, const agreed& found);
@@ -60,7 +67,7 @@ class preparation {
   std::string home_;  // empty: there is none
   bool looks_at_disk_ = false;
   trial trial_;
-  bool have_disagreed_ = false;  // the nodes, the last time
+  bool was_silent_ = false;  // a node, the last time
 };
 
 }  // namespace ddprun::launcher::vault

@@ -133,19 +133,22 @@ bool preparation::take_common(round_place here, const shelf& own, int memory) {
                     "goes on from its newest");
     return false;
   }
-  if (have_disagreed_) here.word_limit = limit_after_silence;
-  std::string problem;
+  if (was_silent_) here.word_limit = limit_after_silence;
+  disagreement why;
   const auto goes_on = [this] {
     ++desk_.progress;
     return desk_.ticket == ticket_;
   };
   const auto found = agree(
       here, own_word(here), goes_on,
-      [&](const agreed& so_far) { return bring(here, own, memory, so_far); }, problem);
-  have_disagreed_ = !found && goes_on();
+      [&](const agreed& so_far, const std::function<bool()>& goes_on_there) {
+        return bring(here, own, memory, so_far, goes_on_there);
+      },
+      why);
+  was_silent_ = !found && why.is_silence;
   if (!found) {
-    if (have_disagreed_) {
-      desk_.tell_once("common", "the nodes have not agreed on one entry (" + problem +
+    if (goes_on()) {
+      desk_.tell_once("common", "the nodes have not agreed on one entry (" + why.problem +
                                     "): each goes on from its newest");
     }
     return false;
@@ -165,27 +168,51 @@ std::optional<peer> preparation::peer_here() const {
   return peer{0, "127.0.0.1", server_->port(), server_->token()};
 }
 
-// From a disk of this node, else from another node.
-bool preparation::bring(const round_place& here, const shelf& own, int memory,
-                        const agreed& found) {
-  const auto part = found.choice.parts.find(here.group_rank);
-  if (part == found.choice.parts.end()) return true;
-  const version& wanted = part->second.what;
-  hide_newer_than(own, memory, wanted.order);
-  const auto has_it = [&] {
-    const std::vector<entry> now = complete(own.group_rank, memory);
-    return std::any_of(now.begin(), now.end(),
-                       [&](const entry& one) { return one.what == wanted; });
+// Whether it is on disk by now. Only what is may go from memory.
+bool preparation::is_safe(const shelf& own, int memory, const entry& one) {
+  if (own.disk.empty()) return false;
+  const std::vector<std::string> kept = kept_folders(own.disk);
+  if (std::find(kept.begin(), kept.end(), folder_of(one.what)) != kept.end()) return true;
+  entry copied = one;
+  copied.from = desk_.origin_of({own.group_rank, one.what});
+  const outcome done =
+      keep_on_disk(memory, copied, own.disk, "safe-" + desk_.mark, [&](std::uint64_t) {
+        ++desk_.progress;
+        return desk_.ticket == ticket_;
+      });
+  return done.is_done();
+}
+
+// The oldest go first; what is wanted again is put back from disk.
+bool preparation::make_room(const shelf& own, int memory, const version& wanted,
+                            std::uint64_t bytes) {
+  const auto has_room = [&] {
+    const std::uint64_t occupied = occupied_by(list_files(memory));
+    return occupied <= desk_.limit && bytes <= desk_.limit - occupied;
   };
-  if (has_it()) return true;
-  if (!own.disk.empty()) {
-    const std::vector<std::string> kept = kept_folders(own.disk);
-    if (std::find(kept.begin(), kept.end(), folder_of(wanted)) != kept.end())
-      put_one_back(own, memory, folder_of(wanted));
-    if (has_it()) return true;
+  for (const entry& one : complete_entries(list_files(memory))) {
+    if (has_room()) return true;
+    if (one.what != wanted && is_safe(own, memory, one)) remove_entry(memory, one.what.name);
   }
-  std::string problem = "no node gives it";
-  std::vector<std::uint32_t> holders = part->second.holders;
+  return has_room();
+}
+
+// Nothing goes that has its name in memory, but is another, before that is on disk.
+bool preparation::free_name(const shelf& own, int memory, const version& wanted) {
+  for (const entry& one : complete_entries(list_files(memory))) {
+    if (one.what.name != wanted.name || one.what == wanted) continue;
+    if (!is_safe(own, memory, one)) return false;
+    remove_entry(memory, one.what.name);
+  }
+  return true;
+}
+
+bool preparation::fetch(const round_place& here, const shelf& own, int memory, const agreed& found,
+                        const std::function<bool()>& goes_on, std::string& problem) {
+  const common_part& part = found.choice.parts.at(here.group_rank);
+  const version& wanted = part.what;
+  problem = "no node gives it";
+  std::vector<std::uint32_t> holders = part.holders;
   // What lies here, of another number that this node had, need not cross the network.
   std::stable_partition(holders.begin(), holders.end(),
                         [&](std::uint32_t holder) { return holder == here.group_rank; });
@@ -194,22 +221,49 @@ bool preparation::bring(const round_place& here, const shelf& own, int memory,
     const std::string where = is_here ? "this node" : "node " + std::to_string(holder);
     const auto other = is_here ? peer_here() : peer_of(here, found, holder);
     if (!other) continue;
-    const std::uint64_t occupied = occupied_by(list_files(memory));
-    const std::uint64_t room = desk_.limit - std::min<std::uint64_t>(desk_.limit, occupied);
     origin from;
-    const outcome done =
-        get_entry(*other, part->second.of, wanted, memory, room, from, [&](std::uint64_t) {
-          ++desk_.progress;
-          return desk_.ticket == ticket_;
-        });
-    if (done.is_done()) note_origin({here.group_rank, wanted}, from);
-    if (done.is_abandoned) return false;
-    if (done.is_done() && has_it()) {
+    const outcome done = get_entry(
+        *other, part.of, wanted, memory,
+        [&](std::uint64_t bytes) { return make_room(own, memory, wanted, bytes); }, from,
+        [&](std::uint64_t) { return goes_on(); });
+    if (done.is_done()) {
+      note_origin({here.group_rank, wanted}, from);
       desk_.tell(note_level::info, wanted.name + " is put back from the copy on " + where);
       return true;
     }
     problem = where + ": " + done.problem;
+    if (done.is_abandoned) return false;
   }
+  return false;
+}
+
+// From a disk of this node, else from another node. Nothing is hidden yet: another node may not
+// have its part after all.
+bool preparation::bring(const round_place& here, const shelf& own, int memory, const agreed& found,
+                        const std::function<bool()>& goes_on) {
+  const auto part = found.choice.parts.find(here.group_rank);
+  if (part == found.choice.parts.end()) return true;
+  const version& wanted = part->second.what;
+  const auto has_it = [&] {
+    const std::vector<entry> now = complete(own.group_rank, memory);
+    return std::any_of(now.begin(), now.end(),
+                       [&](const entry& one) { return one.what == wanted; });
+  };
+  if (has_it()) return true;
+  std::string problem = "another of its name is in memory, and cannot be copied to disk";
+  if (free_name(own, memory, wanted)) {
+    const auto kept =
+        own.disk.empty() ? std::nullopt : read_manifest(own.disk + "/" + folder_of(wanted));
+    if (kept && kept->what == wanted) {
+      std::uint64_t size = 0;
+      for (const kept_file& one : kept->files)
+        size += one.size;
+      make_room(own, memory, wanted, size);
+      put_one_back(own, memory, folder_of(wanted));
+    }
+    if (has_it() || (fetch(here, own, memory, found, goes_on, problem) && has_it())) return true;
+  }
+  if (!goes_on()) return false;
   const bool is_needed = found.choice.savers.contains(here.group_rank);
   desk_.tell(note_level::warning,
              wanted.name + " cannot be put back (" + problem + ")" +
@@ -218,15 +272,24 @@ bool preparation::bring(const round_place& here, const shelf& own, int memory,
   return !is_needed;
 }
 
+// Those that are set aside as well: one may have come back from another node.
 void preparation::hide_newer_than(const shelf& own, int memory, std::int64_t order) {
-  // Those that are set aside as well: one may have come back from another node.
   for (const entry& one : complete_entries(list_files(memory))) {
     if (one.what.order <= order) continue;
+    const bool is_on_disk = is_safe(own, memory, one);
     {
       const std::lock_guard lock(desk_.mutex);
       desk_.set_aside.insert({own.group_rank, one.what});
     }
-    remove_entry(memory, one.what.name);
+    if (is_on_disk) {
+      remove_entry(memory, one.what.name);
+    } else if (unmark_entry(memory, one)) {
+      desk_.tell(note_level::warning,
+                 one.what.name +
+                     ", which not every node has, cannot be copied to disk: it stays in memory "
+                     "without its marker (" +
+                     one.files.back().path + std::string(unmarked_suffix) + ")");
+    }
   }
   if (!own.disk.empty()) hide_newer(own.disk, order);
 }
@@ -273,10 +336,10 @@ void preparation::hide(const round_place& here, const shelf& own, int memory, co
 // A node that has no vault says so, and is not waited for.
 void preparation::stay_out(const round_place& here) {
   if (!here.is_together || here.nodes == 1 || here.store_port == 0) return;
-  std::string problem;
+  disagreement why;
   agree(
       here, node_word(), [this] { return desk_.ticket == ticket_; },
-      [](const agreed&) { return true; }, problem);
+      [](const agreed&, const std::function<bool()>&) { return true; }, why);
 }
 
 }  // namespace ddprun::launcher::vault

@@ -5,6 +5,7 @@
 #include "launcher/vault/open_below.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
@@ -92,6 +93,21 @@ void remove_entry(int folder, std::string_view name) {
   remove_below(folder, std::string(name) + std::string(marker_name));
   remove_below(folder, std::string(name) + "/" + std::string(marker_name));
   remove_below(folder, name);
+}
+
+bool unmark_entry(int folder, const entry& one) {
+  const std::string marker = one.files.back().path;
+  const std::size_t slash = marker.rfind('/');
+  unique_fd parent;
+  if (slash != std::string::npos) {
+    auto opened = open_below(folder, marker.substr(0, slash), O_RDONLY | O_DIRECTORY);
+    if (!opened) return false;
+    parent = std::move(*opened);
+  }
+  const int at = parent ? parent.get() : folder;
+  const std::string name = slash == std::string::npos ? marker : marker.substr(slash + 1);
+  const std::string other = name + std::string(unmarked_suffix);
+  return ::renameat(at, name.c_str(), at, other.c_str()) == 0;
 }
 
 std::vector<std::string> kept_folders(const std::string& disk) {

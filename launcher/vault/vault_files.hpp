@@ -30,6 +30,7 @@ struct outcome {
   bool has_changed = false;   // a worker wrote there meanwhile: to be tried again later
   bool is_damaged = false;    // its checksum is wrong, or something of it is missing
   bool is_abandoned = false;  // `pace` said so
+  bool is_lost = false;       // a connection broke off: another try may succeed
   bool is_done() const { return problem.empty(); }
 };
 
@@ -43,6 +44,10 @@ std::vector<found_file> list_files(int folder);
 void remove_below(int folder, std::string_view path);
 // With the marker beside it.
 void remove_entry(int folder, std::string_view name);
+
+// Takes its marker away, under another name: nobody takes it for complete. False: it is not there.
+inline constexpr std::string_view unmarked_suffix = "-not-everywhere";
+bool unmark_entry(int folder, const entry& one);
 
 // Copies an entry to disk, whole or not at all: under another name first, then renamed. `mark`
 // tells it from copies that others are making there.

@@ -5,11 +5,17 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <mutex>
+#include <netinet/in.h>
 #include <string>
+#include <sys/socket.h>
 #include <system_error>
+#include <thread>
+#include <unistd.h>
 
 using namespace ddprun::launcher::vault;
 using ddprun::tests::content_of;
@@ -20,6 +26,10 @@ namespace {
 
 bool all_of_it(std::uint64_t) {
   return true;
+}
+
+std::function<bool(std::uint64_t)> up_to(std::uint64_t most) {
+  return [most](std::uint64_t bytes) { return bytes <= most; };
 }
 
 struct serving {
@@ -113,14 +123,53 @@ TEST_CASE("an entry is kept on another node, and comes back as it was", "[vault]
 
   const auto folder = *open_folder(test.other);
   origin from;
-  REQUIRE(
-      get_entry(test.there, 1, sent.what, folder.get(), 4 << 20, from, all_of_it).problem.empty());
+  REQUIRE(get_entry(test.there, 1, sent.what, folder.get(), up_to(4 << 20), from, all_of_it)
+              .problem.empty());
   CHECK(content_of(test.other + "/step-1/model") == std::string(3 << 20, 'm'));
   const auto back = complete_entries(list_files(folder.get()));
   REQUIRE(back.size() == 1);
   CHECK(from == sent.from);
   CHECK(back[0].what == sent.what);
   CHECK(back[0].files.size() == 3);
+}
+
+TEST_CASE("an entry whose connection breaks off is asked for again", "[vault]") {
+  serving test;
+  test.write("step-1/model", std::string(3 << 20, 'm'));
+  test.write("step-1/.complete", "");
+  const sent_entry sent = test.newest();
+  REQUIRE(put_entry(test.there, 1, sent, all_of_it).is_done());
+  // Before the server stands one that answers with the beginning of an entry, and hangs up.
+  const int broken = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in any = {};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof any;
+  REQUIRE(::bind(broken, reinterpret_cast<sockaddr*>(&any), size) == 0);
+  REQUIRE(::listen(broken, 4) == 0);
+  REQUIRE(::getsockname(broken, reinterpret_cast<sockaddr*>(&any), &size) == 0);
+  std::atomic<int> calls = 0;
+  std::thread breaking([&] {
+    while (true) {
+      const int one = ::accept(broken, nullptr, nullptr);
+      if (one < 0) return;
+      ++calls;
+      const std::string begun = head_of(sent) + "\nfile 3145728 5 step-1/model\nmmm";
+      (void)::send(one, begun.data(), begun.size(), MSG_NOSIGNAL);
+      ::shutdown(one, SHUT_RDWR);
+      ::close(one);
+    }
+  });
+  const peer cut{0, "127.0.0.1", ntohs(any.sin_port), test.there.token};
+  const auto folder = *open_folder(test.other);
+  origin from;
+  const outcome done = get_entry(cut, 1, sent.what, folder.get(), up_to(4 << 20), from, all_of_it);
+  ::shutdown(broken, SHUT_RDWR);
+  breaking.join();
+  ::close(broken);
+  CHECK(done.is_lost);
+  CHECK(calls == get_tries);
+  CHECK(list_files(folder.get()).empty());
 }
 
 TEST_CASE("of each node the newest two copies stay", "[vault]") {
@@ -145,15 +194,15 @@ TEST_CASE("a copy that is damaged, given up or too large is none", "[vault]") {
   REQUIRE(put_entry(test.there, 1, sent, all_of_it).is_done());
   const auto folder = *open_folder(test.other);
   origin from;
-  CHECK(get_entry(test.there, 1, sent.what, folder.get(), 1000, from, all_of_it).problem ==
+  CHECK(get_entry(test.there, 1, sent.what, folder.get(), up_to(1000), from, all_of_it).problem ==
         "the vault has no room for it (--vault-size)");
   std::ofstream(test.disk + "/copy-of-node-1/" + test.copies()[0] + "/files/step-1/model",
                 std::ios::in | std::ios::out)
       << "X";
   CHECK_FALSE(
-      get_entry(test.there, 1, sent.what, folder.get(), 4 << 20, from, all_of_it).is_done());
+      get_entry(test.there, 1, sent.what, folder.get(), up_to(4 << 20), from, all_of_it).is_done());
   CHECK(list_files(folder.get()).empty());
-  CHECK(get_entry(test.there, 1, {5, "step-9"}, folder.get(), 1, from, all_of_it).problem ==
+  CHECK(get_entry(test.there, 1, {5, "step-9"}, folder.get(), up_to(1), from, all_of_it).problem ==
         "it is not here any more");
 }
 
@@ -173,7 +222,8 @@ TEST_CASE("what is set aside is neither kept nor given, whatever came first", "[
     put_aside();
     const auto folder = *open_folder(test.other);
     origin from;
-    CHECK_FALSE(get_entry(test.there, 1, sent.what, folder.get(), 1000, from, all_of_it).is_done());
+    CHECK_FALSE(
+        get_entry(test.there, 1, sent.what, folder.get(), up_to(1000), from, all_of_it).is_done());
     CHECK(list_files(folder.get()).empty());
   }
   SECTION("it comes later") {

@@ -1,0 +1,167 @@
+// Nodes that come to one entry over a store, each on a thread of its own.
+#include "launcher/vault/agreement.hpp"
+
+#include "tests/rendezvous/store/loopback.hpp"
+#include "tests/support/catch.hpp"
+#include "worker/store_client.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+using namespace std::chrono_literals;
+using namespace ddprun::launcher::vault;
+using ddprun::tests::patience;
+using ddprun::tests::served_store;
+
+namespace {
+
+struct result_of {
+  std::optional<agreed> found;
+  disagreement why;
+};
+
+struct table_of {
+  round_place place(std::uint32_t node, std::uint32_t nodes = 2) const {
+    round_place here;
+    here.group_rank = node;
+    here.nodes = nodes;
+    here.round = 3;
+    here.is_together = true;
+    here.store_address = "127.0.0.1";
+    here.store_port = store.port();
+    here.word_limit = patience;
+    here.silence_limit = patience;
+    return here;
+  }
+  static node_word word(std::uint32_t node) {
+    node_word said;
+    said.held = {{node, {10, "step-1"}, {}}, {node, {20, "step-2"}, {}}};
+    return said;
+  }
+  static std::future<result_of> start(round_place here, std::function<bool()> goes_on,
+                                      bring_part bring) {
+    return std::async(std::launch::async,
+                      [here, goes_on = std::move(goes_on), bring = std::move(bring)] {
+                        result_of made;
+                        made.found = agree(here, word(here.group_rank), goes_on, bring, made.why);
+                        return made;
+                      });
+  }
+
+  served_store store;
+};
+
+bool always() {
+  return true;
+}
+bool has_it(const agreed&, const std::function<bool()>&) {
+  return true;
+}
+bool has_only_the_first(const agreed& so_far, const std::function<bool()>&) {
+  return so_far.choice.key.name == "step-1";
+}
+
+}  // namespace
+
+TEST_CASE("nodes take the next entry where one of them has no part of the newest", "[vault]") {
+  const table_of table;
+  auto first = table.start(table.place(0), always, has_it);
+  auto second = table.start(table.place(1), always, has_only_the_first);
+  for (auto* each : {&first, &second}) {
+    const result_of made = each->get();
+    INFO(made.why.problem);
+    REQUIRE(made.found);
+    CHECK(made.found->choice.key.name == "step-1");
+  }
+}
+
+TEST_CASE("a node that gives up while it brings its part ends the wait of the others", "[vault]") {
+  const table_of table;
+  std::atomic<bool> is_over = false;
+  auto first = table.start(table.place(0), always, has_it);
+  auto second = table.start(
+      table.place(1), [&] { return !is_over; },
+      [&](const agreed&, const std::function<bool()>&) {
+        is_over = true;
+        return false;
+      });
+  CHECK_FALSE(second.get().found);
+  const result_of made = first.get();
+  CHECK_FALSE(made.found);
+  CHECK(made.why.problem == "node 1 gave up");
+  CHECK_FALSE(made.why.is_silence);
+}
+
+TEST_CASE("where one node waits no more for a silent one, none goes on without it", "[vault]") {
+  const table_of table;
+  round_place hasty = table.place(0, 3);
+  hasty.word_limit = 1ms;
+  auto first = table.start(hasty, always, has_it);
+  auto second = table.start(table.place(1, 3), always, has_it);
+  const std::string problem = first.get().why.problem;
+  CHECK(problem.find("does not say what its vault holds") != std::string::npos);
+  const result_of made = second.get();
+  CHECK_FALSE(made.found);
+  CHECK(made.why.problem == problem);
+  CHECK(made.why.is_silence);
+  // One that comes late hears of it, too.
+  const result_of late = table.start(table.place(2, 3), always, has_it).get();
+  CHECK_FALSE(late.found);
+  CHECK(late.why.problem == problem);
+}
+
+TEST_CASE("a node that gives no sign of life is not waited for, one that does is", "[vault]") {
+  const table_of table;
+  round_place here = table.place(0);
+  here.silence_limit = 1ms;
+  std::promise<void> is_given_up;
+  const auto given_up = is_given_up.get_future().share();
+  auto second =
+      table.start(table.place(1), always, [given_up](const agreed&, const std::function<bool()>&) {
+        given_up.wait();  // as where a disk hangs
+        return true;
+      });
+  const result_of first = table.start(here, always, has_it).get();
+  is_given_up.set_value();
+  CHECK_FALSE(first.found);
+  CHECK(first.why.problem == "node 1 gives no sign of life");
+  const result_of hung = second.get();
+  CHECK_FALSE(hung.found);
+  CHECK(hung.why.problem == first.why.problem);
+}
+
+TEST_CASE("a part that takes long is waited for as long as its node is alive", "[vault]") {
+  const table_of table;
+  std::atomic<bool> waits = false;
+  // Until the other has waited for its answer a while: more beats than one.
+  auto second =
+      table.start(table.place(1), always, [&](const agreed&, const std::function<bool()>& goes_on) {
+        std::string problem;
+        auto store = ddprun::worker::store_client::connect("127.0.0.1", table.store.port(),
+                                                           patience, problem);
+        const auto beat = [&] { return *store->get("ddprun-vault/3/alive/1", patience); };
+        while (!waits)
+          std::this_thread::yield();
+        const std::string before = beat();
+        while (beat() == before && goes_on())
+          std::this_thread::yield();
+        return true;
+      });
+  const result_of first = table
+                              .start(table.place(0), always,
+                                     [&](const agreed&, const auto&) {
+                                       waits = true;
+                                       return true;
+                                     })
+                              .get();
+  INFO(first.why.problem);
+  REQUIRE(first.found);
+  CHECK(first.found->choice.key.name == "step-2");
+  CHECK(second.get().found);
+}

@@ -1,0 +1,113 @@
+// A preparation among two nodes, of which the other is this test.
+#include "launcher/vault/preparation.hpp"
+
+#include "tests/rendezvous/store/loopback.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <unistd.h>
+
+using namespace ddprun::launcher::vault;
+using ddprun::tests::served_store;
+using ddprun::tests::temporary_folder;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct node {
+  explicit node(std::uint64_t limit = 64 << 20) {
+    shared->wanted.disk = disk;
+    shared->wanted.memory = "/dev/shm";
+    shared->wanted.size = limit;
+    shared->mark = "test-" + std::to_string(::getpid());
+    shared->memory_left = [] { return std::nullopt; };
+    shared->ticket = 1;
+    fs::create_directories(disk);
+    memory = work.run(place(1, 1), false, 1);
+    REQUIRE_FALSE(memory.empty());
+  }
+  ~node() { shared->home.remove(); }
+
+  round_place place(std::uint64_t round, std::uint32_t nodes, std::uint32_t group_rank = 0) const {
+    round_place here;
+    here.group_rank = group_rank;
+    here.nodes = nodes;
+    here.round = round;
+    here.is_together = nodes > 1;
+    here.store_address = "127.0.0.1";
+    here.store_port = store.port();
+    return here;
+  }
+  void save(const std::string& name, std::size_t bytes = 5) const {
+    fs::create_directories(memory + "/" + name);
+    std::ofstream(memory + "/" + name + "/model") << std::string(bytes, 'm');
+    std::ofstream(memory + "/" + name + "/.complete");
+  }
+  bool has(const std::string& name) const { return fs::exists(memory + "/" + name + "/.complete"); }
+  // In round 2, with another node that has step-1.
+  void prepare(const std::function<bool()>& other_goes_on, const bring_part& other_brings) {
+    auto other = std::async(std::launch::async, [&] {
+      node_word word;
+      word.held = {{1, {10, "step-1"}, {}}};
+      disagreement why;
+      return agree(place(2, 2, 1), word, other_goes_on, other_brings, why).has_value();
+    });
+    work.run(place(2, 2), false, 1);
+    other.get();
+  }
+  bool is_on_disk(const std::string& prefix, const std::string& name) const {
+    for (const auto& each : fs::directory_iterator(disk + "/node-0")) {
+      const std::string found = each.path().filename().string();
+      if (found.starts_with(prefix) && found.ends_with("-" + name)) return true;
+    }
+    return false;
+  }
+
+  served_store store;
+  temporary_folder all;
+  std::string disk = all.path + "/disk";
+  std::shared_ptr<desk> shared = std::make_shared<desk>();
+  preparation work{shared};
+  std::string memory;
+};
+
+}  // namespace
+
+TEST_CASE("nothing is hidden before all nodes have agreed", "[vault]") {
+  node here;
+  here.save("step-1");
+  here.save("step-2");
+  bool is_over = false;
+  here.prepare([&] { return !is_over; },
+               [&](const agreed&, const std::function<bool()>&) {
+                 is_over = true;
+                 return false;
+               });
+  CHECK(here.has("step-1"));
+  CHECK(here.has("step-2"));
+}
+
+TEST_CASE("what is hidden goes to disk before it goes from memory", "[vault]") {
+  node here;
+  here.save("step-1");
+  here.save("step-2");
+  SECTION("where it can") {
+    here.prepare([] { return true; }, [](const agreed&, const auto&) { return true; });
+    CHECK(here.is_on_disk("not-everywhere-", "step-2"));
+    CHECK_FALSE(fs::exists(here.memory + "/step-2"));
+  }
+  SECTION("where it cannot it stays, and no worker takes it for complete") {
+    // The name of the copy while it is made: in a folder that is not there.
+    here.shared->mark = "a/b";
+    here.prepare([] { return true; }, [](const agreed&, const auto&) { return true; });
+    CHECK(fs::exists(here.memory + "/step-2/model"));
+  }
+  CHECK_FALSE(here.has("step-2"));
+  CHECK(here.has("step-1"));
+}
