@@ -219,7 +219,7 @@ struct desired {
   std::string members;              // run: who is where, for people (core/run/members_text.hpp)
   duration grace{};                 // stop: from the request to end to SIGKILL
   int signal = 0;                   // stop: that request, where a person has sent it; 0: SIGTERM
-  int exit_code = 0;                // close: what ddprun exits with
+  int exit_code = 0;                // close: ddprun's; stop: the run's, 0: a round may follow
   bool is_unreported = false;       // stop: no report will say why, so `text` does
   std::optional<cause> root_cause;  // close: why
   std::string text;                 // for people: whom we wait for, why we stop, how it ended
