@@ -23,8 +23,14 @@ def helps():
                                  ["ddprun", "manifest", "kubernetes"]))
 
 
+def benchmark_help():
+    """Of the one benchmark whose own options a page shows."""
+    return subprocess.run([sys.executable, ROOT / "tests/benchmark/hosts_benchmark.py", "--help"],
+                          capture_output=True, text=True, check=True).stdout
+
+
 def test_every_option_it_names_is_known():
-    known = helps()
+    known = helps() + benchmark_help()
     of_others = {"--build", "--target", "--now", "--install", "--prefix", "--logs-specs", "--nodes",
                  "--ntasks-per-node", "--gpus-per-node"}
     for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGES)) - of_others:
