@@ -20,6 +20,7 @@ namespace {
 
 // A node that has said nothing once (it may have no vault) does not hold up each round.
 constexpr std::chrono::seconds limit_after_silence{2};
+constexpr std::chrono::seconds told_interval{5};
 constexpr std::string_view copy_prefix = "copy-of-";
 // Of other nodes, by the numbers of an earlier world: more than so many are those of a folder that
 // all nodes share, and each names its own.
@@ -65,6 +66,36 @@ std::optional<peer> peer_of(const round_place& here, const agreed& found, std::u
   if (address.empty()) return std::nullopt;
   return peer{node, address, word.port, word.token};
 }
+
+// Says how far an entry has come, at its begin and from time to time: the workers wait for it.
+class restoring {
+ public:
+  restoring(desk& to, std::string name, std::string where)
+      : to_(to), name_(std::move(name)), where_(std::move(where)) {}
+
+  void begin(std::uint64_t all) {
+    all_ = all;
+    come_ = 0;
+    say();
+  }
+  void add(std::uint64_t bytes) {
+    come_ += bytes;
+    if (bytes != 0 && std::chrono::steady_clock::now() >= again_) say();
+  }
+
+ private:
+  void say() {
+    again_ = std::chrono::steady_clock::now() + told_interval;
+    to_.tell(note_level::info, "restoring " + name_ + " from " + where_ + ": " + size_text(come_) +
+                                   " of " + size_text(all_));
+  }
+
+  desk& to_;
+  std::string name_, where_;
+  std::uint64_t all_ = 0;
+  std::uint64_t come_ = 0;
+  std::chrono::steady_clock::time_point again_;
+};
 
 }  // namespace
 
@@ -222,10 +253,18 @@ bool preparation::fetch(const round_place& here, const shelf& own, int memory, c
     const auto other = is_here ? peer_here() : peer_of(here, found, holder);
     if (!other) continue;
     origin from;
+    restoring told(desk_, wanted.name, where);
     const outcome done = get_entry(
         *other, part.of, wanted, memory,
-        [&](std::uint64_t bytes) { return make_room(own, memory, wanted, bytes); }, from,
-        [&](std::uint64_t) { return goes_on(); });
+        [&](std::uint64_t bytes) {
+          told.begin(bytes);
+          return make_room(own, memory, wanted, bytes);
+        },
+        from,
+        [&](std::uint64_t bytes) {
+          told.add(bytes);
+          return goes_on();
+        });
     if (done.is_done()) {
       note_origin({here.group_rank, wanted}, from);
       desk_.tell(note_level::info, wanted.name + " is put back from the copy on " + where);

@@ -81,6 +81,7 @@ def test_a_lost_hosts_newest_entry_comes_back_from_its_buddy(cluster, two):
     nodes.lose(b, 1)
     c = nodes.start("node-c", 2)
     cluster.started(2, 2)
+    c.says(r"vault: restoring step-2 from node 0: 0 KiB of \d")
     c.says("vault: step-2 is put back from the copy on node 0")
     assert [seen(cluster, rank, 2)[1][-1] for rank in (0, 1)] == ["step-2:2"] * 2
     bulk = next(home for home in homes(cluster.folder / "disk-node-c")) / "node-1/step-2/bulk"
