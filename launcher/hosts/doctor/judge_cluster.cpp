@@ -1,5 +1,6 @@
 #include "launcher/hosts/doctor/judge_cluster.hpp"
 
+#include "launcher/base/text.hpp"
 #include "launcher/hosts/doctor/judge_pairs.hpp"
 #include "launcher/hosts/doctor/node_names.hpp"
 #include "rendezvous/base/counted.hpp"
@@ -74,6 +75,23 @@ void judge_identities(const cluster_facts& facts, const std::vector<std::string>
   }
 }
 
+// "2.31.1", "unknown"
+bool is_at_least(const std::string& version, unsigned major, unsigned minor) {
+  const std::vector<std::string_view> parts = split(version, '.');
+  if (parts.size() < 2) return false;
+  return std::tuple(leading_number<unsigned>(parts[0]).value_or(0),
+                    leading_number<unsigned>(parts[1]).value_or(0)) >= std::tuple(major, minor);
+}
+
+// What only NCCL can see, once its communicators are there.
+void name_nccl_diagnostics(const std::string& version, findings& found) {
+  if (!is_at_least(version, 2, 31)) return;
+  found.push_back({"NCCL diagnostics", health::ok,
+                   "NCCL " + version + " has its own, of GPUs and the links between them",
+                   "start a job once with NCCL_RUN_DIAGNOSTICS=1 and NCCL_RUN_RAS_DIAGNOSTICS=1, "
+                   "and look for \"NCCL DIAG\" in its output"});
+}
+
 void judge_versions(const cluster_facts& facts, const std::vector<std::string>& names,
                     findings& found) {
   std::map<std::string, std::map<std::string, node_set>> versions;
@@ -86,6 +104,7 @@ void judge_versions(const cluster_facts& facts, const std::vector<std::string>& 
     if (by_version.size() == 1) {
       const auto& [version, nodes] = *by_version.begin();
       if (!version.empty()) same += (same.empty() ? "" : ", ") + what + " " + version;
+      if (what == "NCCL") name_nccl_diagnostics(version, found);
       continue;
     }
     std::string shown;

@@ -114,6 +114,20 @@ TEST_CASE("versions that differ") {
   CHECK(line_of(found, "versions") == "ok: the same on all: ddprun 0.1.0");
 }
 
+TEST_CASE("NCCL's own diagnostics are named where it has them: from 2.31 on") {
+  cluster_facts facts = healthy(2);
+  CHECK(line_of(judge_cluster(facts), "NCCL diagnostics") == "nothing");
+  const auto with = [&](const std::string& version) {
+    for (node_card& card : facts.cards)
+      card.versions["NCCL"] = version;
+    return line_of(judge_cluster(facts), "NCCL diagnostics");
+  };
+  CHECK(with("2.31.1").starts_with("ok: NCCL 2.31.1 has its own, of GPUs and the links between "));
+  CHECK(with("3.0.2").starts_with("ok: NCCL 3.0.2 has its own"));
+  for (const char* const older : {"", "unknown", "2.4.8", "2.30.9", "1.40.0"})
+    CHECK(with(older) == "nothing");
+}
+
 TEST_CASE("a folder that is shared, that is not, and that caches") {
   cluster_facts facts = healthy(2);
   facts.folder = "/data";
