@@ -60,6 +60,19 @@ def test_rank_0_need_not_be_where_mpirun_is(cluster, make_hosts, launcher):
     assert set(re.findall(r"at (\S+) on", job.out())) == {hosts.hosts[1].address}
 
 
+@pytest.mark.parametrize("launcher", ["openmpi", "hydra"])
+def test_over_a_real_sshd(cluster, net, make_hosts, launcher):
+    """As on a cluster, where no script of ours stands in for ssh."""
+    hosts = MpiHosts(cluster, make_hosts(2))
+    for host in hosts.hosts:
+        net.server(hosts.name(host), host, behind=hosts.inside(host))
+    hosts.script.write_text(f'#!/bin/sh\nexec ssh -F {net.folder}/config "$@"\n')
+    job = hosts.launch(launcher, arguments=shell(SHOW))
+    succeeded(job)
+    assert ranks_shown(job) == {0: "node1", 1: "node2"}
+    assert net.servers[1].logins() == 1
+
+
 @pytest.mark.parametrize("launcher", EACH_LAUNCHER)
 def test_one_node_has_nobody_to_meet(two_hosts, launcher):
     job = two_hosts.launch(launcher, order=two_hosts.hosts[:1],

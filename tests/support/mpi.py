@@ -107,6 +107,10 @@ class MpiHosts:
     def name(self, host):
         return f"node{self.hosts.index(host) + 1}"
 
+    def inside(self, host):
+        """In front of a command: it sees the host's own name, and knows the others by theirs."""
+        return ["unshare", "--uts", "--mount", "sh", "-c", self.in_host, self.name(host)]
+
     def line(self, launcher, *options, order=None, arguments=()):
         program, options_for, needs = LAUNCHERS[launcher]
         if launcher == "intel" and "DDPRUN_TEST_SLOW" in os.environ and not INTEL.exists():
@@ -123,8 +127,7 @@ class MpiHosts:
 
     def start(self, line, environment=None):
         first = self.hosts[0]
-        prefix = [*first.prefix, "unshare", "--uts", "--mount", "sh", "-c", self.in_host,
-                  self.name(first)]
+        prefix = [*first.prefix, *self.inside(first)]
         home = {"TMPDIR": str(self.cluster.folder), "HOME": os.environ.get("HOME", "/")}
         return Program(self.cluster, "mpirun", line, prefix=prefix,
                        environment={**home, **(environment or {})})
