@@ -199,6 +199,20 @@ def test_a_host_on_which_this_ddprun_cannot_run_is_sent_nothing(cluster, net, ma
     assert list(home.iterdir()) == []
 
 
+def test_a_copy_that_arrives_damaged_is_not_kept(cluster, net, make_hosts, tmp_path):
+    hosts = make_hosts(2)
+    home = tmp_path / "home"
+    home.mkdir()
+    server = with_tools(net, hosts[1], tmp_path / "tools",
+                        {"head": "/usr/bin/head \"$@\" | tr '\\000' '\\001'"},
+                        behind=mounted(f"-t tmpfs tmpfs {BIN}", f"--bind {home} {Path.home()}"))
+    program = head(cluster, net, ["-H", "node-a"], host=hosts[0])
+    refused(program, "node-a: no agent was started: what has arrived in "
+                     f"{Path.home()}/.cache/ddprun is not what was sent")
+    server.nobody_is_in()
+    assert [path for path in home.rglob("*") if path.is_file()] == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
 def test_a_head_that_ends_while_ddprun_is_copied_leaves_nothing(cluster, net, make_hosts, tmp_path,
                                                                 number):
