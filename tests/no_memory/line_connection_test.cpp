@@ -39,48 +39,46 @@ struct two_ends {
 TEST_CASE("a line that there is no memory for ends the connection, unless it is heard") {
   const std::string line(100'000, 'a');
   const std::size_t count = GENERATE(std::size_t{1}, failing_allocations::all);
-  bool has_failed = true;
-  for (std::size_t before = 0; has_failed; ++before) {
-    CAPTURE(count, before);
+  tests::fail_each_allocation(count, [&](std::size_t before) {
     two_ends ends;
     tests::run_ready(ends.io);
     ends.far->say(line);
-    has_failed = tests::without_memory(ends.io, before, count);
+    const bool has_failed = tests::without_memory(ends.io, before, count);
     if (!ends.far->closed()) ends.far->say("\n");
     REQUIRE(run_until(ends.io, [&] { return ends.heard == line || ends.ended; }));
     if (ends.heard != line) REQUIRE(run_until(ends.io, [&] { return ends.far->closed(); }));
-  }
+    return has_failed;
+  });
 }
 
 TEST_CASE("a line that there is no memory to send ends the connection, unless it is sent") {
   const std::size_t count = GENERATE(std::size_t{1}, failing_allocations::all);
   const auto line = std::make_shared<const std::string>("a line\n");
-  bool has_failed = true;
-  for (std::size_t before = 0; has_failed; ++before) {
-    CAPTURE(count, before);
+  tests::fail_each_allocation(count, [&](std::size_t before) {
     two_ends ends;
     tests::run_ready(ends.io);
-    has_failed = tests::without_memory(ends.io, before, count, [&] { ends.near->send(0, line); });
+    const bool has_failed =
+        tests::without_memory(ends.io, before, count, [&] { ends.near->send(0, line); });
     REQUIRE(run_until(ends.io, [&] { return ends.far->heard() == *line || ends.far->closed(); }));
     if (ends.far->heard() != *line) REQUIRE(run_until(ends.io, [&] { return bool(ends.ended); }));
-  }
+    return has_failed;
+  });
 }
 
 TEST_CASE("a connection that there is no memory to finish in order ends all the same") {
   const std::size_t count = GENERATE(std::size_t{1}, failing_allocations::all);
-  bool has_failed = true;
-  for (std::size_t before = 0; has_failed; ++before) {
-    CAPTURE(count, before);
+  tests::fail_each_allocation(count, [&](std::size_t before) {
     two_ends ends;
     tests::run_ready(ends.io);
     bool is_done = false;
     std::function<void()> done = [&is_done] { is_done = true; };
-    has_failed = tests::without_memory(
+    const bool has_failed = tests::without_memory(
         ends.io, before, count, [&] { ends.near->finish(std::chrono::hours(1), std::move(done)); });
     REQUIRE(run_until(ends.io, [&] { return ends.far->closed(); }));
     ends.far.reset();
     REQUIRE(run_until(ends.io, [&] { return is_done; }));
-  }
+    return has_failed;
+  });
 }
 
 TEST_CASE("a handler that has no memory for its line ends the connection") {

@@ -38,29 +38,28 @@ bool is_served(fixture& f) {
 TEST_CASE("memory that ends while a peer is accepted costs that peer only") {
   const std::size_t count = GENERATE(std::size_t{1}, std::size_t{2}, failing_allocations::all);
   fixture f(patient());
-  bool has_failed = true;
-  for (std::size_t before = 0; has_failed; ++before) {
-    CAPTURE(count, before);
+  tests::fail_each_allocation(count, [&](std::size_t before) {
     raw_peer peer(f.io, f.port);
-    has_failed = tests::without_memory(f.io, before, count);
+    const bool has_failed = tests::without_memory(f.io, before, count);
     peer.say(http_request);
     REQUIRE(answered_or_closed(f, peer));
     REQUIRE(is_served(f));
-  }
+    return has_failed;
+  });
 }
 
 TEST_CASE("memory that ends while a peer's words are taken costs that peer only") {
   const std::string words = GENERATE(as<std::string>{}, http_request, "\x16\x03\x01");
   const std::size_t count = GENERATE(std::size_t{1}, std::size_t{2}, failing_allocations::all);
   fixture f(patient());
-  bool has_failed = true;
-  for (std::size_t before = 0; has_failed; ++before) {
-    CAPTURE(words, count, before);
+  CAPTURE(words);
+  tests::fail_each_allocation(count, [&](std::size_t before) {
     raw_peer peer(f.io, f.port);
     tests::run_ready(f.io);
     peer.say(words);
-    has_failed = tests::without_memory(f.io, before, count);
+    const bool has_failed = tests::without_memory(f.io, before, count);
     REQUIRE(answered_or_closed(f, peer));
     REQUIRE(is_served(f));
-  }
+    return has_failed;
+  });
 }

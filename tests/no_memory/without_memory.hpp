@@ -1,6 +1,8 @@
-// Runs a step, and all of the loop that is ready then, while allocations fail.
+// Runs a step, and all of the loop that is ready then, while allocations fail: the nth of them, or
+// `count` from the nth on, for each n until none fails any more.
 #pragma once
 
+#include "tests/support/catch.hpp"
 #include "tests/support/failing_allocations.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -28,6 +30,16 @@ bool without_memory(boost::asio::io_context& io, std::size_t before, std::size_t
 
 inline bool without_memory(boost::asio::io_context& io, std::size_t before, std::size_t count) {
   return without_memory(io, before, count, [] {});
+}
+
+// Calls `attempt(before)` with 0, 1, 2, ... until it says that nothing failed.
+template <typename Attempt>
+void fail_each_allocation(std::size_t count, Attempt attempt) {
+  bool has_failed = true;
+  for (std::size_t before = 0; has_failed; ++before) {
+    CAPTURE(count, before);
+    has_failed = attempt(before);
+  }
 }
 
 }  // namespace ddprun::tests
