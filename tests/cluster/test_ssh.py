@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,6 @@ from tests.support.ports import free_port
 from tests.support.ssh_jobs import head, mounted, refused, two_servers
 from tests.support.terminal import Terminal
 
-HOME = Path.home()
 PAGE = (ROOT / "launcher/hosts/ssh/README.md").read_text()
 
 
@@ -238,13 +236,14 @@ def test_an_endpoint_of_ones_own(cluster, net, make_hosts):
 def test_ddprun_is_copied_where_it_is_not_and_found_there_again(cluster, net, make_hosts):
     hosts = make_hosts(2)
     net.server("node-a", hosts[1],
-               behind=mounted(f"-t tmpfs tmpfs {BIN}", f"-t tmpfs tmpfs {HOME}"))
+               behind=mounted(f"-t tmpfs tmpfs {BIN}", f"-t tmpfs tmpfs {net.home('node-a')}"))
     for is_first in (True, False):
         program = head(cluster, net, ["-H", "node-a"], host=hosts[0],
                        command=["--no-python", "sh", "-c", "umask"])
         assert program.wait() == 0, program.err()
         assert int(program.out(), 8) != 0o077  # that of the folder which the copy is in
-        copied = re.search(rf"node-a: has no ddprun [\d.]+; this one is copied to {HOME}/.cache/"
+        copied = re.search(rf"node-a: has no ddprun [\d.]+; this one is copied to "
+                           rf"{net.home('node-a')}/.cache/"
                            r"ddprun/ddprun-[\d.]+-[0-9a-f]{16}/ddprun\n", program.err())
         assert bool(copied) == is_first, program.err()
 
@@ -252,7 +251,8 @@ def test_ddprun_is_copied_where_it_is_not_and_found_there_again(cluster, net, ma
 def test_a_copy_goes_to_the_next_folder_where_none_may_run_at_home(cluster, net, make_hosts):
     hosts = make_hosts(2)
     net.server("node-a", hosts[1], behind=mounted(
-        f"-t tmpfs tmpfs {BIN}", f"-t tmpfs -o noexec tmpfs {HOME}", "-t tmpfs tmpfs /var/tmp"))
+        f"-t tmpfs tmpfs {BIN}", f"-t tmpfs -o noexec tmpfs {net.home('node-a')}",
+        "-t tmpfs tmpfs /var/tmp"))
     program = head(cluster, net, ["-H", "node-a"], host=hosts[0],
                    command=["--no-python", "sh", "-c", "readlink /proc/$PPID/exe"])
     assert program.wait() == 0, program.err()
@@ -280,7 +280,7 @@ def test_what_makes_nccl_ids_is_copied_along(cluster, net, make_hosts):
     """A copied agent has its helper beside it, and the helper says what it lacks: an NCCL."""
     hosts = make_hosts(2)
     net.server("node-a", hosts[1],
-               behind=mounted(f"-t tmpfs tmpfs {BIN}", f"-t tmpfs tmpfs {HOME}"))
+               behind=mounted(f"-t tmpfs tmpfs {BIN}", f"-t tmpfs tmpfs {net.home('node-a')}"))
     beside = 'cd "$(dirname "$(readlink /proc/$PPID/exe)")" && ls -l && ./ddprun-nccl-id --help'
     program = head(cluster, net, ["-H", "node-a"], host=hosts[0],
                    command=["--no-python", "sh", "-c", beside])
@@ -290,12 +290,12 @@ def test_what_makes_nccl_ids_is_copied_along(cluster, net, make_hosts):
 
 def test_no_program_may_run_in_any_folder_there(cluster, net, make_hosts):
     hosts = make_hosts(2)
-    folders = [HOME, "/var/tmp", "/dev/shm"]
+    folders = [net.home("node-a"), "/var/tmp", "/dev/shm"]
     server = net.server("node-a", hosts[1], behind=mounted(
         f"-t tmpfs tmpfs {BIN}", *(f"-t tmpfs -o noexec tmpfs {one}" for one in folders)))
     program = head(cluster, net, ["-H", "node-a"], host=hosts[0])
     refused(program, "node-a: no agent was started: no folder can keep a program:",
-            f"{HOME}/.cache/ddprun (no program may run there)", "/dev/shm/ddprun-")
+            f"{folders[0]}/.cache/ddprun (no program may run there)", "/dev/shm/ddprun-")
     server.nobody_is_in()
 
 

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -189,28 +188,24 @@ def with_tools(net, host, folder, tools, **options):
 def test_a_host_on_which_this_ddprun_cannot_run_is_sent_nothing(cluster, net, make_hosts, tmp_path,
                                                                 tools, words):
     hosts = make_hosts(2)
-    home = tmp_path / "home"
-    home.mkdir()
     server = with_tools(net, hosts[1], tmp_path / "tools", tools,
-                        behind=mounted(f"-t tmpfs tmpfs {BIN}", f"--bind {home} {Path.home()}"))
+                        behind=mounted(f"-t tmpfs tmpfs {BIN}"))
     program = head(cluster, net, ["-H", "node-a"], host=hosts[0])
     refused(program, "node-a: no agent was started: ", words)
     server.nobody_is_in()
-    assert list(home.iterdir()) == []
+    assert list(server.home.iterdir()) == []
 
 
 def test_a_copy_that_arrives_damaged_is_not_kept(cluster, net, make_hosts, tmp_path):
     hosts = make_hosts(2)
-    home = tmp_path / "home"
-    home.mkdir()
     server = with_tools(net, hosts[1], tmp_path / "tools",
                         {"head": "/usr/bin/head \"$@\" | tr '\\000' '\\001'"},
-                        behind=mounted(f"-t tmpfs tmpfs {BIN}", f"--bind {home} {Path.home()}"))
+                        behind=mounted(f"-t tmpfs tmpfs {BIN}"))
     program = head(cluster, net, ["-H", "node-a"], host=hosts[0])
     refused(program, "node-a: no agent was started: what has arrived in "
-                     f"{Path.home()}/.cache/ddprun is not what was sent")
+                     f"{server.home}/.cache/ddprun is not what was sent")
     server.nobody_is_in()
-    assert [path for path in home.rglob("*") if path.is_file()] == []
+    assert [path for path in server.home.rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
@@ -218,19 +213,18 @@ def test_a_head_that_ends_while_ddprun_is_copied_leaves_nothing(cluster, net, ma
                                                                 number):
     """No process, and no part of a copy."""
     hosts = make_hosts(2)
-    home, begun = tmp_path / "home", tmp_path / "begun"
-    home.mkdir()
+    begun = tmp_path / "begun"
     # It keeps a part, says so, and comes to its end when nobody can send more.
     slow_head = f"/usr/bin/head -c 1000\necho > {begun}\nexec cat >/dev/null"
     server = with_tools(net, hosts[1], tmp_path / "tools", {"head": slow_head},
-                        behind=mounted(f"-t tmpfs tmpfs {BIN}", f"--bind {home} {Path.home()}"))
+                        behind=mounted(f"-t tmpfs tmpfs {BIN}"))
     program = head(cluster, net, ["-H", "node-a"], host=hosts[0])
     wait_for("a part of the copy", begun.exists)
-    assert any(path.is_file() for path in home.rglob("*"))
+    assert any(path.is_file() for path in server.home.rglob("*"))
     program.kill(number)
     program.wait()
     server.nobody_is_in()
-    assert [str(path) for path in home.rglob("*") if path.is_file()] == []
+    assert [str(path) for path in server.home.rglob("*") if path.is_file()] == []
 
 
 def test_a_second_ctrl_c_waits_for_nobody(cluster, net, make_hosts):

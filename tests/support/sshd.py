@@ -1,6 +1,7 @@
 """Real sshd and ssh for tests: each server with a host key, a port and a user key of its own.
 
-Nothing of this machine's (its sshd, ~/.ssh, known_hosts) is read or written."""
+Nothing of this machine's (its sshd, ~/.ssh, known_hosts, ~/.bashrc) is read or written: what a
+login shell reads at its start may take a second, and wait for the other logins."""
 
 import getpass
 import os
@@ -38,11 +39,14 @@ class Server:
         self.port = port or free_port()
         self.folder = net.folder / alias
         self.folder.mkdir()
+        self.home = net.home(alias)
+        self.home.mkdir()
         make_key(self.folder / "host_key")
         at = f"[{self.address}]" if ":" in self.address else self.address
         lines = [f"ListenAddress {at}:{self.port}", f"HostKey {self.folder}/host_key",
                  f"AuthorizedKeysFile {net.folder}/user_key.pub", "PidFile none", "UsePAM no",
-                 "StrictModes no", "PasswordAuthentication no", "LogLevel VERBOSE", *settings]
+                 "StrictModes no", "PasswordAuthentication no", "LogLevel VERBOSE",
+                 f"SetEnv HOME={self.home}", *settings]
         if os.getuid() == 0:
             lines.append("PermitRootLogin prohibit-password")
             os.makedirs("/run/sshd", exist_ok=True)  # of its privilege separation
@@ -136,6 +140,10 @@ class SshNet:
                   "  ControlPath none"]
         (self.folder / "config").write_text("\n".join(lines) + "\n")
         (self.folder / "known_hosts").write_text("\n".join(known) + "\n")
+
+    def home(self, alias):
+        """Of whoever logs in there: an empty folder."""
+        return self.folder / alias / "home"
 
     @property
     def arguments(self):
