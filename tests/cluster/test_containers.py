@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,9 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is missing: tests/setup instal
 FOLDER = ROOT / "examples" / "containers"
 # Where a base for images is kept, which takes a minute to make.
 BASE = ROOT / ".cache" / "container-base"
+DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))
+TRAINING_LIMIT = 600  # PyTorch is imported
+TRAIN = ROOT / "examples" / "01_snapshot_resume" / "train.py"
 
 
 def instructions():
@@ -79,14 +84,16 @@ def test_the_name_at_which_nodes_meet_is_one_of_theirs(profile):
 
 
 def base_folder():
-    """The least Debian, from the packages' own servers; once for all runs in this tree."""
-    if not (BASE / "etc/debian_version").exists():
+    """The least Debian, with Python, from the packages' own servers; once for all runs in this
+    tree."""
+    if not (BASE / "usr/bin/python3").exists():
         part = BASE.with_name(f"container-base.{os.getpid()}")
-        made = subprocess.run(["debootstrap", "--variant=minbase", "bookworm", part],
-                              capture_output=True, text=True, check=False, timeout=1800)
+        made = subprocess.run(["debootstrap", "--variant=minbase", "--include=python3", "bookworm",
+                               part], capture_output=True, text=True, check=False, timeout=1800)
         if made.returncode != 0:
             shutil.rmtree(part, ignore_errors=True)
             pytest.skip(f"no Debian can be had here: {made.stdout[-300:]}")
+        shutil.rmtree(BASE, ignore_errors=True)
         part.rename(BASE)
     return BASE
 
@@ -102,6 +109,19 @@ class Engine:
         done = subprocess.run([*self.words, *words], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout.strip()
+
+    def image(self, name, context, *files):
+        """Of the Dockerfile, with ddprun and these files. What is built installs no PyTorch."""
+        (context / "bin").mkdir(parents=True)
+        for program in ("ddprun", "ddprun-rendezvous"):
+            shutil.copy(BIN / program, context / "bin")
+        for file in files:
+            shutil.copy(file, context)
+        self("bud", "-q", "--isolation", "chroot", "--build-arg", "BASE=localhost/base",
+             "--build-arg", "TORCH=", "-f", FOLDER / "Dockerfile", "-t", f"localhost/{name}",
+             context)
+        told = json.loads(self("inspect", "--type", "image", f"localhost/{name}"))
+        return told["OCIv1"]["config"]
 
 
 @pytest.fixture
@@ -124,34 +144,57 @@ def engine(tmp_path):
     shutil.rmtree(tmp_path / "root", ignore_errors=True)
 
 
+def two_nodes(cluster, engine, hosts, name, mounts, words):
+    """A container of the image on each of two hosts, run as compose.yaml does."""
+    nodes = []
+    for index, host in enumerate(hosts):
+        container = engine("from", f"localhost/{name}")
+        flags = [word for folder in mounts for word in ("-v", folder)]
+        nodes.append(Program(
+            cluster, f"{name}{index}",
+            [*host.prefix, *engine.words, "run", "--isolation", "chroot", "--network", "host",
+             *flags, "-e", f"DDPRUN_TEST_CONTROL={cluster.folder}",
+             "-e", f"DDPRUN_TEST_MARK={cluster.mark}", container, "--", "ddprun",
+             "--nnodes=2", "--nproc-per-node=1", f"--rdzv-endpoint={hosts[0].address}",
+             f"--rdzv-id={name}", *words]))
+    return nodes
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_two_containers_of_the_image_are_two_nodes(cluster, engine, make_hosts, tmp_path):
-    context = tmp_path / "context"
-    (context / "bin").mkdir(parents=True)
-    for program in ("ddprun", "ddprun-rendezvous"):
-        shutil.copy(BIN / program, context / "bin")
-    shutil.copy(WORKER, context / "worker.sh")
-    engine("bud", "-q", "--isolation", "chroot", "--build-arg", "BASE=localhost/base",
-           "--build-arg", "TORCH=", "-f", FOLDER / "Dockerfile", "-t", "localhost/train", context)
-    config = json.loads(engine("inspect", "--type", "image", "localhost/train"))["OCIv1"]["config"]
+    config = engine.image("train", tmp_path / "context", WORKER)
     assert config["Entrypoint"] == ["ddprun"] and config["Cmd"] == ["--help"]
-    hosts = make_hosts(2)
-    agents = []
-    for index, host in enumerate(hosts):
-        container = engine("from", "localhost/train")
-        # A container's files are its own: the test's folder is mounted where the worker looks.
-        agents.append(Program(
-            cluster, f"node{index}",
-            [*host.prefix, *engine.words, "run", "--isolation", "chroot", "--network", "host",
-             "-v", f"{cluster.folder}:{cluster.folder}",
-             "-e", f"DDPRUN_TEST_CONTROL={cluster.folder}",
-             "-e", f"DDPRUN_TEST_MARK={cluster.mark}", container, "--", *config["Entrypoint"],
-             "--nnodes=2", "--nproc-per-node=1", f"--rdzv-endpoint={hosts[0].address}",
-             "--rdzv-id=train", "--no-python",
-             "./worker.sh"]))
+    # A container's files are its own: the test's folder is mounted where the worker looks.
+    agents = two_nodes(cluster, engine, make_hosts(2), "train",
+                       [f"{cluster.folder}:{cluster.folder}"], ["--no-python", "./worker.sh"])
     workers = cluster.started(1, 2)
     assert {worker.world_size for worker in workers} == {"2"}
     cluster.finish(2)
     assert [agent.wait() for agent in agents] == [0, 0], agents[0].err()
     cluster.nothing_left()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(not DIGITS.exists(), reason=f"no {DIGITS}: ./tests/setup makes it")
+def test_a_pytorch_script_trains_in_containers_and_goes_on_in_new_ones(
+        cluster, engine, make_hosts, tmp_path):
+    pytest.importorskip("torch", reason="./tests/setup installs it")
+    if sys.base_prefix != "/usr" or sys.version_info[:2] != (3, 11):
+        pytest.skip("the environment that is mounted needs a Python that Debian 12 has, too")
+    engine.image("digits", tmp_path / "context", TRAIN, DIGITS)
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    # PyTorch is not installed once more, but mounted where the Dockerfile installs it.
+    mounts = [f"{sys.prefix}:/opt/venv:ro", f"{volume}:/volume"]
+    hosts = make_hosts(2)
+    for epochs, said in [(2, "starting at epoch 1"), (3, "resuming from snapshot /volume/")]:
+        nodes = two_nodes(cluster, engine, hosts, "digits", mounts,
+                          ["train.py", epochs, 1, "--data", DIGITS.name, "--snapshot-dir",
+                           "/volume"])
+        assert [node.wait(TRAINING_LIMIT) for node in nodes] == [0, 0], nodes[0].err()
+        out = "".join(node.out() for node in nodes)
+        assert said in out, out
+        assert f"epoch {epochs} | snapshot saved" in out, out
+        cluster.nothing_left()
