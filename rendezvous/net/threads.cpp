@@ -38,12 +38,16 @@ void run_loop(asio::io_context& loop, const std::function<void(const std::string
 }
 
 std::string thread_problem(const std::string& purpose, const error_code& error) {
-  const bool of_files = error == boost::system::errc::too_many_files_open ||
-                        error == boost::system::errc::too_many_files_open_in_system;
-  return "cannot start a thread for " + purpose + ": " + error.message() +
-         (of_files ? "; look at the limit of open files (ulimit -n)"
-                   : "; look at the limit of processes of this user (ulimit -u) or container "
-                     "(pids.max)");
+  namespace errc = boost::system::errc;
+  std::string cure =
+      "look at the limit of processes of this user (ulimit -u) or container (pids.max)";
+  if (error == errc::too_many_files_open || error == errc::too_many_files_open_in_system)
+    cure = "look at the limit of open files (ulimit -n)";
+  if (error == errc::not_enough_memory)
+    cure =
+        "this host or container (memory.max) is short of memory, or the process may have no "
+        "more (ulimit -v)";
+  return "cannot start a thread for " + purpose + ": " + error.message() + "; " + cure;
 }
 
 }  // namespace ddprun::net
