@@ -1,5 +1,6 @@
 #include "rendezvous/core/run/run.hpp"
 
+#include "rendezvous/core/messages/versions.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
