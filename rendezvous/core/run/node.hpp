@@ -7,7 +7,7 @@
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/core/run/gathering.hpp"
-#include "rendezvous/core/run/membership.hpp"
+#include "rendezvous/core/run/round.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -19,7 +19,6 @@
 #include "rendezvous/core/run/current_instance.hpp"
 #include "rendezvous/core/run/dead_members.hpp"
 #include "rendezvous/core/run/entered_phase.hpp"
-#include "rendezvous/core/run/failure_grace.hpp"
 #include "rendezvous/core/run/gathering.hpp"
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/persisted_run.hpp"
@@ -27,10 +26,8 @@
 #include "rendezvous/core/run/record_persistence.hpp"
 #include "rendezvous/core/run/recovery_claims.hpp"
 #include "rendezvous/core/run/roster.hpp"
-#include "rendezvous/core/run/round_age.hpp"
-#include "rendezvous/core/run/round_memberships.hpp"
+#include "rendezvous/core/run/round.hpp"
 #include "rendezvous/core/run/round_numbers.hpp"
-#include "rendezvous/core/run/round_stalls.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/run.hpp"
@@ -196,7 +193,7 @@ struct run::state {
   bool start_round(settings_group& group);
   void refuse_excess();
 
-  // round.cpp: rules 3, 4 and 8.
+  // round.cpp: rules 3, 4, 8 and 15.
   void on_member_status(node& who, const status& before);
   void on_progress(node& who);
   void assign_if_prepared();
@@ -209,6 +206,9 @@ struct run::state {
   bool waits_for_cause();
   void on_failure_grace_over();
   void remember_loss();
+  void hear_stall(const node& who, const status& before);
+  void look_at_stalls();
+  void tell_hung(std::uint32_t rank, const std::string& text);
 
   // stop.cpp: rules 4 and 6.
   void end_round(const cause* trigger, duration grace, std::string text, bool is_free = false);
@@ -240,11 +240,6 @@ struct run::state {
   void dismiss_unhealthy();
   std::string unhealthy_text() const;
   std::string health_phrase() const;
-
-  // stalls.cpp: rule 15.
-  void hear_stall(const node& who, const status& before);
-  void look_at_stalls();
-  void tell_hung(std::uint32_t rank, const std::string& text);
 
   // report.cpp: what is said of a round.
   void tell_report(bool is_last, int exit_code, std::string next);

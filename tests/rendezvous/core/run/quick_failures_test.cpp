@@ -1,7 +1,7 @@
 // Rule 12: failures soon after the start.
 #include "rendezvous/core/run/quick_failures.hpp"
 
-#include "rendezvous/core/run/round_age.hpp"
+#include "rendezvous/core/run/round.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/journal_story.hpp"
 #include "tests/support/origin.hpp"

@@ -1,7 +1,6 @@
 // The memberships of a round alone: who holds them, and the counts of what became of them.
-#include "rendezvous/core/run/round_memberships.hpp"
-
 #include "rendezvous/core/run/node.hpp"
+#include "rendezvous/core/run/round.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;

@@ -1,7 +1,7 @@
 // The stop of a round alone: when the next round may start.
 #include "rendezvous/core/run/round_stop.hpp"
 
-#include "rendezvous/core/run/round_memberships.hpp"
+#include "rendezvous/core/run/round.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun::core;

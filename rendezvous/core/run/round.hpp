@@ -1,0 +1,259 @@
+// The newest round: the memberships of its members, how long it has run, whether its ranks stand
+// still, and whether a failure waits for its cause.
+#pragma once
+
+#include "rendezvous/base/machine_clock.hpp"
+#include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/messages/settings.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+namespace ddprun::core {
+
+struct node;
+
+// A membership is a member's place in the newest round, and what became of the member in it. It is
+// made anew for each round. Who holds it may be unknown, to a daemon that was started again.
+//
+// Its rules are those of round_memberships, which alone changes it.
+
+// What the holder was told to do in the round.
+enum class command { none, prepare, run };
+
+// Of the workers of the round at this membership.
+enum class worker_liveness {
+  in_reach,     // they may live, and their node says so itself
+  unreachable,  // they may live, and nobody says so: the node is lost, or was never heard of
+  ended,        // none lives
+  dead,         // none lives, proven by a goodbye or a guardian
+};
+
+class membership {
+ public:
+  explicit membership(std::uint32_t group_rank) : group_rank_(group_rank) {}
+
+  std::uint32_t group_rank() const { return group_rank_; }
+  node* holder() const { return holder_; }  // null: not known
+  std::uint32_t rank_first() const { return rank_first_; }
+  const std::optional<role_ranks>& in_role() const { return in_role_; }
+  core::command command() const { return command_; }
+  member_phase phase() const { return phase_; }
+  worker_liveness liveness() const { return liveness_; }
+  bool is_unreachable() const { return liveness_ == worker_liveness::unreachable; }
+  bool has_ended() const {
+    return liveness_ == worker_liveness::ended || liveness_ == worker_liveness::dead;
+  }
+  bool has_succeeded() const { return has_succeeded_; }  // final, whatever the liveness
+  bool has_acknowledged() const { return has_acknowledged_; }
+  // Declared lost, and not back since.
+  bool is_away() const { return is_away_; }
+  // Has not begun to stop for longer than any stop can take: not answered until it has, so that it
+  // isolates itself.
+  bool is_unacked() const { return is_unacked_; }
+
+ private:
+  friend class round_memberships;
+
+  std::uint32_t group_rank_;
+  node* holder_ = nullptr;
+  std::uint32_t rank_first_ = 0;
+  std::optional<role_ranks> in_role_;
+  core::command command_ = core::command::none;
+  member_phase phase_ = member_phase::joined;
+  worker_liveness liveness_ = worker_liveness::unreachable;
+  bool has_succeeded_ = false;
+  bool has_acknowledged_ = false;
+  bool is_away_ = false;
+  bool is_unacked_ = false;
+};
+
+// The memberships of the newest round, by group rank: who holds them, how far each has come, and
+// what became of it. Membership 0 is the leader's.
+//
+//   liveness     becomes                    by
+//   unreachable  in_reach                   take (a holder is known), mark_reached
+//   in_reach     unreachable, ended, dead   mark_unreachable, mark_ended, mark_dead
+//   unreachable  ended, dead                mark_ended, mark_dead
+//   ended        dead                       mark_dead
+//
+// Always: every membership has one liveness, and how many have which is counted here, never
+// scanned. A membership whose holder is not known is unreachable, or dead; a holder knows its
+// membership.
+//
+// Ownership: the memberships, not who holds them. A reference to one is good until `clear`.
+class round_memberships {
+ public:
+  // A fresh round: so many memberships of which nobody is known yet.
+  void open(std::uint32_t size);
+  // More of them than was known; no membership is lost.
+  void grow(std::uint32_t size);
+  // It gets this free membership. What it is to run there: ranks from this one on.
+  membership& take(std::uint32_t group_rank, node& holder, std::uint32_t rank_first = 0,
+                   const std::optional<role_ranks>& in_role = std::nullopt);
+  // The round is over: nobody has a membership.
+  void clear();
+
+  bool empty() const { return memberships_.empty(); }
+  std::size_t size() const { return memberships_.size(); }
+  std::deque<membership>::iterator begin() { return memberships_.begin(); }
+  std::deque<membership>::iterator end() { return memberships_.end(); }
+  std::deque<membership>::const_iterator begin() const { return memberships_.begin(); }
+  std::deque<membership>::const_iterator end() const { return memberships_.end(); }
+  bool is_free(std::uint32_t group_rank) const {
+    return memberships_[group_rank].holder() == nullptr && !memberships_[group_rank].has_ended();
+  }
+  bool is_unreachable(std::uint32_t group_rank) const {
+    return group_rank < memberships_.size() && memberships_[group_rank].is_unreachable();
+  }
+  node& leader() const;  // must be known
+
+  // Memberships of which nothing is known.
+  std::size_t unknown() const { return unknown_; }
+  // Where all workers run, or have run: none of these falls back.
+  std::size_t running() const { return running_; }
+  std::size_t succeeded() const { return succeeded_; }
+  std::size_t unreachable() const { return unreachable_; }
+  // Of every membership it is known that its workers have ended, or it cannot be reached.
+  bool are_all_ended_or_unreachable() const { return ended_ + unreachable_ == memberships_.size(); }
+
+  // Until then all must run; over when they do.
+  void start_until(machine_time moment) { start_until_ = moment; }
+  void end_start() { start_until_.reset(); }
+  const std::optional<machine_time>& start_deadline() const { return start_until_; }
+
+  void command(membership& one, core::command what) { one.command_ = what; }
+  // While the round is on, and only forward. True: with it all run.
+  bool advance(membership& one, member_phase next);
+  // Its workers failed, stopped or were lost.
+  void fall(membership& one, member_phase to);
+  void succeed(membership& one);
+
+  // The table above; each changes nothing where it was so. Unreachable: only one that was told to
+  // run, and that has not ended.
+  void mark_unreachable(membership& one);
+  bool mark_reached(membership& one);  // true where it was unreachable
+  void mark_ended(membership& one);
+  void mark_dead(membership& one);
+  bool acknowledge(membership& one);  // true the first time
+  void set_away(membership& one, bool is_away) { one.is_away_ = is_away; }
+  void set_unacked(membership& one, bool is_unacked) { one.is_unacked_ = is_unacked; }
+
+ private:
+  void set_liveness(membership& one, worker_liveness next);
+  std::size_t* count_of(worker_liveness one);
+  void check() const;
+
+  std::deque<membership> memberships_;
+  std::size_t unknown_ = 0;
+  std::size_t running_ = 0;
+  std::size_t succeeded_ = 0;
+  std::size_t unreachable_ = 0;
+  std::size_t ended_ = 0;  // dead ones, too
+  std::optional<machine_time> start_until_;
+};
+
+// How long the newest round has run, and so whether a failure that ends it is a quick one: it comes
+// within `startup_window` from when all workers ran, or before. Made anew for each round.
+class round_age {
+ public:
+  // It is prepared.
+  void begin(machine_time now) {
+    *this = {};
+    began_ = now;
+  }
+  // An earlier daemon's, which may have run for hours: its end is never a quick one.
+  // None: no worker of it was started, as far as is known.
+  void begin_found(const std::optional<machine_time>& since) {
+    *this = {};
+    ran_since_ = since;
+  }
+  // Its workers may start now.
+  void begin_running(machine_time now) {
+    begin(now);
+    ran_since_ = now;
+  }
+  void all_run(machine_time now) { all_run_since_ = now; }
+
+  // From when its workers might start; zero: they were not to.
+  duration lasted(machine_time now) const {
+    return ran_since_ ? now - *ran_since_ : duration::zero();
+  }
+
+  const std::optional<machine_time>& all_run_since() const { return all_run_since_; }
+  // How long after its start, where it ends quickly now. One that has not started in time has not
+  // failed quickly either.
+  std::optional<duration> quick_end(machine_time now, const timers& timing) const {
+    if (!began_) return std::nullopt;
+    const duration passed = now - all_run_since_.value_or(*began_);
+    const duration limit = all_run_since_ ? timing.startup_window : timing.start_timeout;
+    if (passed >= limit) return std::nullopt;
+    return passed;
+  }
+
+ private:
+  std::optional<machine_time> began_;
+  std::optional<machine_time> ran_since_;
+  std::optional<machine_time> all_run_since_;
+};
+
+// When the run looks whether all ranks of a round stand still, and whether it has said who hangs.
+
+// From a member's word to the look at all: the words of the others are under way.
+inline constexpr duration stall_pause = std::chrono::seconds(1);
+
+class round_stalls {
+ public:
+  // A member has said that its ranks stand still.
+  void hear(machine_time now) {
+    if (!look_at_) look_at_ = now + stall_pause;
+  }
+  // Those of one have moved again.
+  void move() { is_said_ = false; }
+  const std::optional<machine_time>& deadline() const { return look_at_; }
+
+  // It was looked. True: they stand, and it was not said in this stretch.
+  bool look(bool do_all_stand) {
+    look_at_.reset();
+    const bool is_new = do_all_stand && !is_said_;
+    is_said_ = do_all_stand;
+    return is_new;
+  }
+
+ private:
+  std::optional<machine_time> look_at_;
+  bool is_said_ = false;
+};
+
+// The time that a round goes on after a failure which is the effect of another one, so that the one
+// that was first can say why: a worker that cleans up before it ends is heard of last.
+class failure_grace {
+ public:
+  // From the first effect on; the next ones do not prolong it.
+  void begin(machine_time now, duration limit) {
+    if (!until_) until_ = now + limit;
+  }
+  void end() { *this = {}; }
+
+  bool has_begun() const { return until_.has_value(); }
+  const std::optional<machine_time>& until() const { return until_; }
+  bool is_over(machine_time now) const { return until_ && now >= *until_; }
+
+  // Of so many memberships, from the first on, it is known that no worker is left who could tell.
+  // Each is asked about once.
+  template <typename IsOver>
+  bool are_over(std::size_t memberships, IsOver is_over) {
+    while (ranks_over_ < memberships && is_over(ranks_over_))
+      ++ranks_over_;
+    return ranks_over_ == memberships;
+  }
+
+ private:
+  std::optional<machine_time> until_;
+  std::size_t ranks_over_ = 0;
+};
+
+}  // namespace ddprun::core
