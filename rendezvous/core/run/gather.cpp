@@ -1,19 +1,23 @@
-// Gather, settle and choose: DESIGN.md, rules 1, 2 and 7; the groups that nodes gather in, and what
-// a choice waits for.
+// Gather, settle and choose: DESIGN.md, rules 1, 2 and 7; the groups that nodes gather in, what a
+// choice waits for, and the reserves that step in when too few nodes are here: rules 13 and 14.
+#include "rendezvous/core/run/gather.hpp"
+
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/core/messages/wait_text.hpp"
-#include "rendezvous/core/run/gathering.hpp"
 #include "rendezvous/core/run/master_address.hpp"
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
-#include "rendezvous/core/run/settle_timer.hpp"
+#include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
 #include <csignal>
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace ddprun::core {
 
@@ -402,6 +406,120 @@ void settle_timer::wait_for_pause(machine_time now) {
 bool settle_timer::is_over(machine_time now) const {
   if (is_pausing(now)) return false;
   return now >= until_ || (is_for_words_ && silent_ == 0);
+}
+
+// Reserves are nodes that are here and sit out as others are enough: those whose own check found
+// something (DESIGN.md, rule 14), and those that were left out as they failed first (rule 13).
+//
+// Too few are here without them, and enough with some: as many as are needed take part, an
+// unhealthy one before one that was left out; of the former who came first, of the latter who
+// failed least often. A round with a bad node may fail again; no round at all has failed already.
+
+void run::state::take_reserves() {
+  if (unhealthy.empty() && current.failing.left_out() == 0) return;
+  // No node is left out before the first round.
+  const run_settings& settings =
+      current.settings ? *current.settings : nodes.at(*unhealthy.begin()).greeting.settings;
+  const std::uint32_t least = settings.nodes_min;
+  if (groups.here() >= least) return;
+  const std::vector<std::uint64_t> ill(unhealthy.begin(), unhealthy.end());
+  // The agents of one node are left out, and step in, together.
+  std::map<std::pair<std::uint32_t, std::string>, std::vector<node*>> left_out;
+  std::size_t count = ill.size();
+  for (const auto& [order, who] : nodes) {
+    if (!who->is_left_out || who->connection == 0 || !is_able(*who)) continue;
+    const std::string name = who->place_name();
+    left_out[{current.failing.of(name), name}].push_back(who.get());
+    ++count;
+  }
+  if (groups.here() + count < least) return;
+  for (const std::uint64_t order : ill) {
+    if (groups.here() >= least) return;
+    need_unhealthy(nodes.at(order));
+  }
+  for (const auto& [failures_and_name, agents] : left_out) {
+    if (groups.here() >= least) return;
+    take_back(agents);
+  }
+}
+
+// That sits out, as its own check found something.
+void run::state::need_unhealthy(node& who) {
+  who.is_needed = true;
+  recount(who);
+  tell_taken(who.label() + " takes part though its health check says: " + who.state.unhealthy +
+             "; without it too few nodes are left");
+}
+
+// The agents of a node that was left out.
+void run::state::take_back(const std::vector<node*>& agents) {
+  const std::string name = agents.front()->place_name();
+  current.failing.take_back(name);
+  for (node* const who : agents) {
+    who->is_left_out = false;
+    recount(*who);
+  }
+  tell_taken(agents.front()->label() + " is in again, though its workers were the first to fail " +
+             times(current.failing.of(name)) + ": without it too few nodes are left");
+  for (node* const who : agents) {
+    if (who->is_unhealthy()) need_unhealthy(*who);
+  }
+}
+
+void run::state::tell_taken(const std::string& text) {
+  note(note_level::warning, text);
+  current.taken_back += (current.taken_back.empty() ? "" : "; ") + text;
+}
+
+// Nodes whose own health check found something: they sit out for as long as the others are enough.
+// DESIGN.md, rule 14.
+
+// Kept with each word of a node, so that nobody has to look through all of them.
+void run::state::watch_health(node& who) {
+  if (who.state.unhealthy.empty()) who.is_needed = false;
+  if (who.connection != 0 && is_able(who) && !who.is_left_out && who.is_unhealthy()) {
+    unhealthy.insert(who.order);
+  } else {
+    unhealthy.erase(who.order);
+  }
+}
+
+// Some of those that were needed may not be any more: another has come, or is well again.
+void run::state::release_unneeded() {
+  for (const auto& [order, who] : nodes) {
+    if (!who->is_needed || who->membership != nullptr) continue;
+    const std::uint32_t others = groups.here() - (who->counted ? 1 : 0);
+    if (others < current.settings->nodes_min) continue;
+    who->is_needed = false;
+    recount(*who);
+  }
+}
+
+// A stop is over: whatever comes next is news to those that take no part in it.
+void run::state::dismiss_unhealthy() {
+  for (const std::uint64_t order : unhealthy)
+    nodes.at(order).notice_seen = notice.edition();
+}
+
+// "node-b: GPU 3 needs a reset (and 2 more nodes)"; empty: none sits out for that.
+std::string run::state::unhealthy_text() const {
+  if (unhealthy.empty()) return {};
+  const node& first = nodes.at(*unhealthy.begin());
+  std::string text = first.label() + ": " + first.state.unhealthy;
+  if (unhealthy.size() > 1) text += " (and " + counted(unhealthy.size() - 1, "more node") + ")";
+  return text;
+}
+
+// Behind what is done next; empty where nobody sits out, or too few are left without them.
+std::string run::state::health_phrase() const {
+  if (unhealthy.empty() || groups.here() < current.settings->nodes_min) return {};
+  return "; without " + unhealthy_text();
+}
+
+// What such a node hears, behind "this node".
+std::string health_advice(const node& who) {
+  return " sits out until its health check finds nothing (" + who.state.unhealthy +
+         "), or too few other nodes are left";
 }
 
 }  // namespace ddprun::core

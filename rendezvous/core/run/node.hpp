@@ -6,7 +6,7 @@
 #include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/types.hpp"
-#include "rendezvous/core/run/gathering.hpp"
+#include "rendezvous/core/run/gather.hpp"
 #include "rendezvous/core/run/round.hpp"
 
 #include <cstdint>

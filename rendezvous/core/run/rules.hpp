@@ -10,7 +10,7 @@
 #include "rendezvous/core/run/current_instance.hpp"
 #include "rendezvous/core/run/dead_members.hpp"
 #include "rendezvous/core/run/entered_phase.hpp"
-#include "rendezvous/core/run/gathering.hpp"
+#include "rendezvous/core/run/gather.hpp"
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/persisted_run.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
@@ -20,7 +20,6 @@
 #include "rendezvous/core/run/round_numbers.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/run.hpp"
-#include "rendezvous/core/run/settle_timer.hpp"
 #include "rendezvous/core/run/wait_message.hpp"
 
 #include <cstdint>

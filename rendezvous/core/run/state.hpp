@@ -19,7 +19,7 @@
 #include "rendezvous/core/run/current_instance.hpp"
 #include "rendezvous/core/run/dead_members.hpp"
 #include "rendezvous/core/run/entered_phase.hpp"
-#include "rendezvous/core/run/gathering.hpp"
+#include "rendezvous/core/run/gather.hpp"
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/persisted_run.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
@@ -31,7 +31,6 @@
 #include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/run.hpp"
-#include "rendezvous/core/run/settle_timer.hpp"
 #include "rendezvous/core/run/stale_workers.hpp"
 #include "rendezvous/core/run/wait_message.hpp"
 
@@ -228,13 +227,11 @@ struct run::state {
   timer_moment refill_at() const;
   void refill_budget();
 
-  // reserves.cpp: rules 13 and 14.
+  // gather.cpp: rules 13 and 14.
   void take_reserves();
   void need_unhealthy(node& who);
   void take_back(const std::vector<node*>& agents);
   void tell_taken(const std::string& text);
-
-  // health.cpp: rule 14.
   void watch_health(node& who);
   void release_unneeded();
   void dismiss_unhealthy();

@@ -1,5 +1,6 @@
 // Rule 1: who is here for the next round, and when it is chosen.
-#include "rendezvous/core/run/gathering.hpp"
+#include "rendezvous/core/run/gather.hpp"
+
 #include "rendezvous/core/run/node.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"

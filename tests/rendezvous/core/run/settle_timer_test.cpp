@@ -1,6 +1,5 @@
 // What the next choice waits for, alone.
-#include "rendezvous/core/run/settle_timer.hpp"
-
+#include "rendezvous/core/run/gather.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
 

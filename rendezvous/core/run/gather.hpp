@@ -1,11 +1,5 @@
-// The nodes that are here for the next round, by what they ask for: nodes that agree on the
-// settings are of one group, and each group has its last call. Before the first round there may be
-// several groups; from then on there is one, and a node that differs is refused.
-//
-// Always: a node that is counted is of a group, and a group has no more candidates than nodes. Once
-// fixed, a group stays though nobody be left in it.
-//
-// Ownership: the groups; a node's pointer to its group is set and taken back here.
+// What nodes gather in, and what the choice of the next round waits for: DESIGN.md, rules 1, 2
+// and 7.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -19,6 +13,14 @@ namespace ddprun::core {
 
 struct node;
 
+// The nodes that are here for the next round, by what they ask for: nodes that agree on the
+// settings are of one group, and each group has its last call. Before the first round there may be
+// several groups; from then on there is one, and a node that differs is refused.
+//
+// Always: a node that is counted is of a group, and a group has no more candidates than nodes. Once
+// fixed, a group stays though nobody be left in it.
+//
+// Ownership: the groups; a node's pointer to its group is set and taken back here.
 class settings_group {
  public:
   const run_settings& settings() const { return settings_; }
@@ -76,6 +78,48 @@ class gathering {
   std::list<settings_group> groups_;
   std::uint32_t here_ = 0;
   bool is_fixed_ = false;
+};
+
+// What the next choice waits for when a stop is over: quiet, as losses, drains and joins come in
+// groups (a rack, a reservation that ends), or a word of nodes that were silent since before the
+// stop, as they may be dying with the others; and always for the end of a pause that was ordered.
+class settle_timer {
+ public:
+  // One more of the group that began with the first loss since they were forgotten.
+  void add_loss(machine_time now);
+  void forget_losses() { has_losses_ = false; }
+  bool wants_quiet() const { return has_losses_; }
+
+  void wait_for_quiet(const timers& timing);
+  void wait_for_words(std::uint32_t silent, machine_time until);
+  bool is_for_words() const { return is_for_words_; }
+  // So many that were silent have not spoken yet; those that went are among them.
+  std::uint32_t silent() const { return silent_; }
+  void end_silence_of_one();
+
+  void wait_for_pause(machine_time now);  // and nothing else
+  // Whatever is lost or said meanwhile.
+  void pause_until(machine_time moment) { pause_until_ = moment; }
+  void end_pause() { pause_until_.reset(); }
+  bool is_pausing(machine_time now) const { return pause_until_ && now < *pause_until_; }
+  // There was quiet after losses and drains, while the pause goes on.
+  bool is_quiet_in_pause(machine_time now) const {
+    return has_losses_ && is_pausing(now) && now >= until_;
+  }
+
+  machine_time until(machine_time now) const {
+    return is_pausing(now) && now >= until_ ? *pause_until_ : until_;
+  }
+  bool is_over(machine_time now) const;
+
+ private:
+  bool has_losses_ = false;
+  machine_time first_loss_{};
+  machine_time last_loss_{};
+  bool is_for_words_ = false;
+  std::uint32_t silent_ = 0;
+  machine_time until_{};
+  std::optional<machine_time> pause_until_;
 };
 
 }  // namespace ddprun::core
