@@ -7,9 +7,7 @@
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
 #include "rendezvous/core/run/departures.hpp"
-#include "rendezvous/core/run/node_failures.hpp"
-#include "rendezvous/core/run/quick_failures.hpp"
-#include "rendezvous/core/run/restart_budget.hpp"
+#include "rendezvous/core/run/restarts.hpp"
 #include "rendezvous/core/run/run_record.hpp"
 
 #include <cstdint>

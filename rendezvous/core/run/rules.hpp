@@ -93,7 +93,7 @@ bool outdates_found_round(const current_instance& current, const round_numbers& 
 settings_group& group_of_most(const std::vector<node*>& claimants);
 void place_found(round_memberships& memberships, const std::vector<node*>& claimants);
 
-// report.cpp: causes, and what is said of a round.
+// restarts.cpp: causes, and what is said of a round.
 cause cause_of(const round_numbers& rounds, const node& who, cause_class kind);
 void collect_causes(const round_numbers& rounds, root_cause& causes, time_point real_now,
                     const node& who);

@@ -238,7 +238,7 @@ struct run::state {
   std::string unhealthy_text() const;
   std::string health_phrase() const;
 
-  // report.cpp: what is said of a round.
+  // restarts.cpp: what is said of a round.
   void tell_report(bool is_last, int exit_code, std::string next);
   void tell_what_is_next();
   void tell_report_again(node& who);

@@ -1,5 +1,5 @@
 // Rule 6: what is charged to --max-restarts, and when that is forgiven.
-#include "rendezvous/core/run/restart_budget.hpp"
+#include "rendezvous/core/run/restarts.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/journal_story.hpp"
 #include "tests/support/origin.hpp"

@@ -1,6 +1,5 @@
 // Rule 12: failures soon after the start.
-#include "rendezvous/core/run/quick_failures.hpp"
-
+#include "rendezvous/core/run/restarts.hpp"
 #include "rendezvous/core/run/round.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/journal_story.hpp"
