@@ -6,9 +6,9 @@
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/run/closed_instances.hpp"
-#include "rendezvous/core/run/departures.hpp"
 #include "rendezvous/core/run/restarts.hpp"
 #include "rendezvous/core/run/run_record.hpp"
+#include "rendezvous/core/run/waiting.hpp"
 
 #include <cstdint>
 #include <deque>

@@ -20,7 +20,7 @@
 #include "rendezvous/core/run/round_numbers.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/run.hpp"
-#include "rendezvous/core/run/wait_message.hpp"
+#include "rendezvous/core/run/waiting.hpp"
 
 #include <cstdint>
 #include <optional>

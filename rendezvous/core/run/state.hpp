@@ -32,7 +32,7 @@
 #include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/run.hpp"
 #include "rendezvous/core/run/stale_workers.hpp"
-#include "rendezvous/core/run/wait_message.hpp"
+#include "rendezvous/core/run/waiting.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,13 +1,13 @@
 // What those who wait are told beside the reason (view.cpp): how long it goes on, who is missing
 // since when, who differs in what, and what may have been started wrongly.
+#include "rendezvous/core/run/waiting.hpp"
+
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/signals.hpp"
-#include "rendezvous/core/run/departures.hpp"
 #include "rendezvous/core/run/state.hpp"
-#include "rendezvous/core/run/wait_message.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,6 +1,6 @@
 // Rule 1: what those who wait are told.
-#include "rendezvous/core/run/departures.hpp"
-#include "rendezvous/core/run/wait_message.hpp"
+#include "rendezvous/core/run/waiting.hpp"
+
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
 #include "tests/support/restart_story.hpp"
