@@ -7,7 +7,7 @@
 
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/messages.hpp"
-#include "rendezvous/core/run/members_by_name.hpp"
+#include "rendezvous/core/run/record.hpp"
 #include "rendezvous/core/run/run_record.hpp"
 
 #include <cstdint>

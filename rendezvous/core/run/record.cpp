@@ -16,14 +16,15 @@
 // A failure beyond the budget ends the run when its round has stopped; a daemon that dies in
 // between leaves word of that. The next one ends the instance: when the round of those who come
 // back has stopped, or at once where nobody does who knows of a round.
+#include "rendezvous/core/run/record.hpp"
+
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/core/run/persisted_run.hpp"
-#include "rendezvous/core/run/record_persistence.hpp"
-#include "rendezvous/core/run/round_numbers.hpp"
+#include "rendezvous/base/name_text.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ddprun::core {
 
@@ -331,6 +332,37 @@ void round_numbers::raise_newest(round_number said) {
 
 void round_numbers::raise_floor(round_number said) {
   floor_ = std::max(floor_, said);
+}
+
+members_by_name::members_by_name(std::uint32_t size, shared_list<std::string> names)
+    : size_(size), names_(std::move(names)), missing_(size) {
+  const std::vector<std::string>& all = names_.items();
+  for (std::size_t index = 0; index < std::min<std::size_t>(all.size(), size_); ++index) {
+    if (!all[index].empty()) ++short_of_[all[index]];
+  }
+}
+
+void members_by_name::count(const std::string& name, bool is_here) {
+  const auto found = short_of_.find(name);
+  if (found == short_of_.end()) return;
+  std::int64_t& short_of = found->second;
+  if (is_here) {
+    if (short_of-- > 0) --missing_;
+  } else {
+    if (++short_of > 0) ++missing_;
+  }
+}
+
+std::vector<std::string> members_by_name::missing_names() const {
+  std::vector<std::string> names;
+  std::size_t named = 0;
+  for (const auto& [name, short_of] : short_of_) {
+    if (short_of <= 0) continue;
+    named += static_cast<std::size_t>(short_of);
+    if (names.size() < names_in_text_max) names.push_back(name);
+  }
+  if (named != missing_) return {};
+  return names;
 }
 
 }  // namespace ddprun::core

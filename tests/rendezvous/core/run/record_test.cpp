@@ -1,6 +1,6 @@
 // What outlives the daemon, and what the next one makes of it.
-#include "rendezvous/core/run/persisted_run.hpp"
-#include "rendezvous/core/run/record_persistence.hpp"
+#include "rendezvous/core/run/record.hpp"
+
 #include "tests/support/catch.hpp"
 #include "tests/support/journal_story.hpp"
 #include "tests/support/origin.hpp"
