@@ -14,7 +14,7 @@
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
 #include "rendezvous/core/run/record.hpp"
-#include "rendezvous/core/run/recovery_claims.hpp"
+#include "rendezvous/core/run/recovery.hpp"
 #include "rendezvous/core/run/roster.hpp"
 #include "rendezvous/core/run/round.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
@@ -130,7 +130,7 @@ std::string left_out_text(const run_options& options, const current_instance& cu
 std::string health_advice(const node& who);
 std::string left_out_advice(const current_instance& current, const std::string& name);
 
-// missing_members.cpp: those of a found round that have not come back. Null: it is not known to be
+// recovery.cpp: those of a found round that have not come back. Null: it is not known to be
 // dead.
 const dead_node* dead_holder(const dead_members& dead, const current_instance& current,
                              const round_numbers& rounds, const membership& of);

@@ -23,7 +23,7 @@
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
 #include "rendezvous/core/run/record.hpp"
-#include "rendezvous/core/run/recovery_claims.hpp"
+#include "rendezvous/core/run/recovery.hpp"
 #include "rendezvous/core/run/roster.hpp"
 #include "rendezvous/core/run/round.hpp"
 #include "rendezvous/core/run/round_stop.hpp"
@@ -278,7 +278,7 @@ struct run::state {
   void end_found_success(const std::vector<node*>& claimants);
   bool fill_gap(node& who);
 
-  // missing_members.cpp: those of a found round that have not come back.
+  // recovery.cpp: those of a found round that have not come back.
   void hear_of_dead(const guardian_reported& event);
   void take_the_dead();
   void remember_departure(const dead_node& who, const cause& why);

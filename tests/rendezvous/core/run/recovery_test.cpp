@@ -1,5 +1,6 @@
 // A daemon that is started again, by the word of its agents.
-#include "rendezvous/core/run/recovery_claims.hpp"
+#include "rendezvous/core/run/recovery.hpp"
+
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
 #include "tests/support/orphans_story.hpp"

@@ -1,8 +1,4 @@
-// What is waited for when nodes come with an instance that this daemon does not know: until when
-// the others of it may still come, and the newest round that any of each instance has named, also
-// of those who are gone again.
-//
-// Always: at most newest_claims_max instances are remembered.
+// What a daemon that was started again waits for.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -13,6 +9,12 @@
 #include <optional>
 
 namespace ddprun::core {
+
+// What is waited for when nodes come with an instance that this daemon does not know: until when
+// the others of it may still come, and the newest round that any of each instance has named, also
+// of those who are gone again.
+//
+// Always: at most newest_claims_max instances are remembered.
 
 inline constexpr std::size_t newest_claims_max = 64;
 inline constexpr std::uint32_t windows_reopened_max = 8;  // by claimants, in one instance
