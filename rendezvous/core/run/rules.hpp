@@ -6,11 +6,10 @@
 #include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/base/machine_timers.hpp"
 #include "rendezvous/core/messages/cause.hpp"
-#include "rendezvous/core/run/closed_instances.hpp"
-#include "rendezvous/core/run/current_instance.hpp"
 #include "rendezvous/core/run/dead_members.hpp"
 #include "rendezvous/core/run/entered_phase.hpp"
 #include "rendezvous/core/run/gather.hpp"
+#include "rendezvous/core/run/instances.hpp"
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
 #include "rendezvous/core/run/record.hpp"
@@ -34,7 +33,7 @@ void note_changes(current_instance& current, time_point real_now, const std::vec
 void forget_changes(current_instance& current, roster& nodes);
 assignment assignment_of(const current_instance& current, const membership& of);
 
-// jobs.cpp: whose it is.
+// instances.cpp: whose it is.
 const std::optional<started_job>& job_here(const run_options& options, const entered_phase& phase,
                                            const current_instance& current);
 std::string place_taken_text(const run_options& options, const entered_phase& phase,
@@ -66,7 +65,7 @@ bool is_able(const node& who);
 bool is_fit(const node& who);
 bool is_candidate(const roster& nodes, const node& who);
 
-// past_instances.cpp: instances before this one.
+// instances.cpp: instances before this one.
 bool completes_success(const entered_phase& phase, current_instance& current,
                        const round_numbers& rounds, const node& who);
 

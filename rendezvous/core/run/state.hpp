@@ -15,11 +15,10 @@
 #include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/base/machine_timers.hpp"
 #include "rendezvous/core/messages/cause.hpp"
-#include "rendezvous/core/run/closed_instances.hpp"
-#include "rendezvous/core/run/current_instance.hpp"
 #include "rendezvous/core/run/dead_members.hpp"
 #include "rendezvous/core/run/entered_phase.hpp"
 #include "rendezvous/core/run/gather.hpp"
+#include "rendezvous/core/run/instances.hpp"
 #include "rendezvous/core/run/node.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
 #include "rendezvous/core/run/record.hpp"
@@ -29,7 +28,6 @@
 #include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/run.hpp"
-#include "rendezvous/core/run/stale_workers.hpp"
 #include "rendezvous/core/run/waiting.hpp"
 
 #include <algorithm>
@@ -250,7 +248,7 @@ struct run::state {
   void tell_if_only_unreachable_are_left();
   void fence(node& who);
 
-  // past_instances.cpp: what may live of instances before this one.
+  // instances.cpp: what may live of instances before this one.
   bool is_of_running_instance(const node& who) const;
   void watch_ending(node& who);
   void lose_ending();
@@ -285,7 +283,7 @@ struct run::state {
   cause cause_of_missing(const membership& of, std::string text) const;
   std::optional<cause> cause_of_not_back() const;
 
-  // past_instances.cpp: rule 9, drain and operator.
+  // instances.cpp: rule 9, drain and operator.
   void tell_closed(node& who, closed_instance& record);
   void close(int exit_code, std::optional<cause> why, std::string text);
   void learn_of_success(closed_instance& record, const status& said);
@@ -297,7 +295,7 @@ struct run::state {
   void stop_by_operator(cause why);
   bool is_deserted(time_point at) const;  // nobody is here, and nobody is waited for
 
-  // jobs.cpp: whose it is.
+  // instances.cpp: whose it is.
   bool is_record_of_another() const;
   void make_way_for(const hello& newcomer);
   void leave_other_job(const std::optional<started_job>& before);

@@ -1,5 +1,5 @@
 // Rules 8 and 9: success, and how an instance ends for all.
-#include "rendezvous/core/run/closed_instances.hpp"
+#include "rendezvous/core/run/instances.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
 #include "tests/support/orphans_story.hpp"

@@ -1,5 +1,5 @@
 // Workers that may live of instances before this one.
-#include "rendezvous/core/run/stale_workers.hpp"
+#include "rendezvous/core/run/instances.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
 #include "tests/support/orphans_story.hpp"
