@@ -12,7 +12,7 @@
 namespace ddprun::core {
 
 // Clocks may run 1 % apart: this node takes 2 % off. That a timer fires late and a kill takes a
-// moment is the daemon's margin (run/round_stop.hpp): with a node_timeout of 1 s the limit is 0.8
+// moment is the daemon's margin (run/stop.hpp): with a node_timeout of 1 s the limit is 0.8
 // s, and a tenth of a second off it would be a heartbeat that may not be missed.
 duration agent::state::limit() const {
   return timing.isolation_limit - timing.isolation_limit / 50;

@@ -5,7 +5,7 @@
 // no worker of an older one can live, as far as this daemon knows or has heard:
 //
 //   a node that was told to end its workers    its own word, its goodbye, or its guardian's
-//   a member that could not be reached when    what a stop would have waited for (round_stop.hpp)
+//   a member that could not be reached when    what a stop would have waited for (stop.hpp)
 //   its instance was closed
 //   a node that came back to a daemon which    the orphan limit: nobody knows whom it held, and who
 //   does not know its instance, and went       held it
@@ -31,7 +31,7 @@ namespace ddprun::core {
 // no worker of an older one can live, as far as this daemon knows or has heard:
 //
 //   a node that was told to end its workers    its own word, its goodbye, or its guardian's
-//   a member that could not be reached when    what a stop would have waited for (round_stop.hpp)
+//   a member that could not be reached when    what a stop would have waited for (stop.hpp)
 //   its instance was closed
 //   a node that came back to a daemon which    the orphan limit: nobody knows whom it held, and who
 //   does not know its instance, and went       held it

@@ -25,9 +25,9 @@
 #include "rendezvous/core/run/recovery.hpp"
 #include "rendezvous/core/run/roster.hpp"
 #include "rendezvous/core/run/round.hpp"
-#include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/run.hpp"
+#include "rendezvous/core/run/stop.hpp"
 #include "rendezvous/core/run/waiting.hpp"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // The stop of a round, from its order to what comes after it: DESIGN.md, rule 4; liveness, fencing,
-// and when the next round may start (round_stop.hpp).
+// and when the next round may start (stop.hpp).
+#include "rendezvous/core/run/stop.hpp"
+
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/core/run/round_stop.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>

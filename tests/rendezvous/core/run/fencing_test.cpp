@@ -1,7 +1,7 @@
 // Fencing: when no worker of a node that cannot be reached can be alive.
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/run/dead_members.hpp"
-#include "rendezvous/core/run/round_stop.hpp"
+#include "rendezvous/core/run/stop.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
 #include "tests/support/trio_story.hpp"

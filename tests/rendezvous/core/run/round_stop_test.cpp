@@ -1,7 +1,6 @@
 // The stop of a round alone: when the next round may start.
-#include "rendezvous/core/run/round_stop.hpp"
-
 #include "rendezvous/core/run/round.hpp"
+#include "rendezvous/core/run/stop.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun::core;
