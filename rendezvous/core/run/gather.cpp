@@ -7,7 +7,7 @@
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/core/messages/wait_text.hpp"
 #include "rendezvous/core/run/master_address.hpp"
-#include "rendezvous/core/run/node.hpp"
+#include "rendezvous/core/run/nodes.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
 #include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/state.hpp"

@@ -1,10 +1,11 @@
 // The nodes of a run: who is known and who is watched (roster), connections, sessions, refusals,
 // and what a hello tells about its sender.
+#include "rendezvous/core/run/nodes.hpp"
+
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/messages/settings_table.hpp"
 #include "rendezvous/core/messages/validation.hpp"
 #include "rendezvous/core/messages/versions.hpp"
-#include "rendezvous/core/run/roster.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/utf8.hpp"
 #include "rendezvous/core/run/members_text.hpp"
-#include "rendezvous/core/run/node.hpp"
+#include "rendezvous/core/run/nodes.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Rule 1: who is here for the next round, and when it is chosen.
 #include "rendezvous/core/run/gather.hpp"
 
-#include "rendezvous/core/run/node.hpp"
+#include "rendezvous/core/run/nodes.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
 #include "tests/support/run_story.hpp"

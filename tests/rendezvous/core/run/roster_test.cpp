@@ -1,6 +1,5 @@
 // The nodes of a run, alone: by what they are found, and when they are looked for.
-#include "rendezvous/core/run/roster.hpp"
-
+#include "rendezvous/core/run/nodes.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
 

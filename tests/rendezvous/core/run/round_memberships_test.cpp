@@ -1,5 +1,5 @@
 // The memberships of a round alone: who holds them, and the counts of what became of them.
-#include "rendezvous/core/run/node.hpp"
+#include "rendezvous/core/run/nodes.hpp"
 #include "rendezvous/core/run/round.hpp"
 #include "tests/support/catch.hpp"
 
