@@ -200,15 +200,15 @@ bool run::state::start_round(settings_group& group) {
   memberships.start_until(now + timing().start_timeout);
 
   node& leader = memberships.leader();
-  ddprun::desired value = base_desired(desired_phase::prepare);
+  ddprun::desired value = base_desired(current, rounds, out, desired_phase::prepare);
   value.world_size = current.common.world_size;
   value.group_world_size = current.common.group_world_size;
   value.master_address = current.common.master_address;
   memberships.command(*leader.membership, command::prepare);
-  want(leader, finished(std::move(value)));
-  note(note_level::info,
-       "round " + std::to_string(rounds.newest()) + ": " + counted(memberships.size(), "node") +
-           ", " + counted(current.common.world_size, "worker") + ", led by " + leader.label());
+  out.want(leader, finished(std::move(value)));
+  out.note(note_level::info,
+           "round " + std::to_string(rounds.newest()) + ": " + counted(memberships.size(), "node") +
+               ", " + counted(current.common.world_size, "worker") + ", led by " + leader.label());
   refuse_left_out();
   refuse_excess();
   return true;
@@ -467,7 +467,7 @@ void run::state::take_back(const std::vector<node*>& agents) {
 }
 
 void run::state::tell_taken(const std::string& text) {
-  note(note_level::warning, text);
+  out.note(note_level::warning, text);
   current.taken_back += (current.taken_back.empty() ? "" : "; ") + text;
 }
 

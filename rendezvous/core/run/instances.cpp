@@ -56,7 +56,8 @@ void run::state::learn_of_success(closed_instance& record, const status& said) {
   record.why.reset();
   record.text = "every worker had succeeded when this run was closed (" + record.text + ")";
   closed.renew_past();
-  note(note_level::info, "run " + options.run_id + " has exit code 0 after all: " + record.text);
+  out.note(note_level::info,
+           "run " + options.run_id + " has exit code 0 after all: " + record.text);
   if (phase != run_phase::closed || &record != &closed.newest()) return;
   current.last_cause.reset();
   current.last_end = record.text;
@@ -81,11 +82,11 @@ void run::state::tell_closed(node& who, closed_instance& record) {
   // From now on it is its own word that counts.
   closed.take_out(who.greeting.session, record.instance, false, real_now);
   ddprun::desired value;
-  value.epoch = options.epoch;
+  value.epoch = out.epoch();
   value.instance = record.instance;
   value.round = std::max(record.round, who.state.round);
-  raise_seq(seq, who.state.desired_seq);
-  value.seq = ++seq;
+  out.raise_seq(who.state.desired_seq);
+  value.seq = out.next_seq();
   value.phase = desired_phase::close;
   value.restarts_used = record.restarts_used;
   value.restarts_forgiven = record.restarts_forgiven;
@@ -98,9 +99,9 @@ void run::state::tell_closed(node& who, closed_instance& record) {
 // Everybody of the instance is told; those who are away will be when they come back.
 void run::state::close(int exit_code, std::optional<cause> why, std::string text) {
   DDPRUN_ASSERT(current.is_decided());
-  note(exit_code == 0 ? note_level::info : note_level::error,
-       "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) + ": " +
-           text);
+  out.note(exit_code == 0 ? note_level::info : note_level::error,
+           "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) +
+               ": " + text);
   if (!memberships.empty()) {
     if (phase != run_phase::stopping) current.lasted = lasted_so_far(phase, age, now);
     add_report(current, rounds, memberships, dead, why);
@@ -125,7 +126,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   record.job = current.job;
   record.left = std::move(current.left_behind);
   current.left_behind = {};
-  ddprun::desired value = base_desired(desired_phase::close);
+  ddprun::desired value = base_desired(current, rounds, out, desired_phase::close);
   value.round = record.round;
   value.exit_code = exit_code;
   value.root_cause = record.why;
@@ -177,7 +178,7 @@ void run::state::dismiss_unable(node& who) {
   why.text = who.state.causes.front().text;
   remember_departure(who, why);
   current.unable = {who.place_name(), who.label() + " takes no part: " + why.text};
-  note(note_level::warning, current.unable.text);
+  out.note(note_level::warning, current.unable.text);
   release(who, 0);
 }
 
@@ -187,7 +188,7 @@ void run::state::hear_of_unable(const agent_joined& event) {
   const hello& greeting = event.hello;
   current.unable = {place_name(greeting, event.peer_address, event.local_address),
                     greeting.node + " takes no part: " + greeting.state.causes.front().text};
-  note(note_level::warning, current.unable.text);
+  out.note(note_level::warning, current.unable.text);
   notice.change();
 }
 
@@ -228,15 +229,15 @@ void run::state::drain(node& who) {
 
 // It leaves, the run goes on.
 void run::state::release(node& who, int exit_code) {
-  note(note_level::info, who.label() + " leaves, as it was asked to");
+  out.note(note_level::info, who.label() + " leaves, as it was asked to");
   who.node_state = node_state::leaving;
   recount(who);
   groups.leave(who);
-  ddprun::desired value = base_desired(desired_phase::close);
+  ddprun::desired value = base_desired(current, rounds, out, desired_phase::close);
   value.round = std::max(rounds.newest(), who.state.round);
   value.exit_code = exit_code;
   value.text = "this node was asked to leave; the run goes on without it";
-  want(who, finished(std::move(value)));
+  out.want(who, finished(std::move(value)));
 }
 
 void run::state::stop_by_operator(cause why) {
@@ -415,7 +416,7 @@ void run::state::lose_ending() {
       broken.push_back(&who);
   }
   for (node* const who : broken) {
-    note(note_level::error, who->label() + " was told to end its workers and has not");
+    out.note(note_level::error, who->label() + " was told to end its workers and has not");
     lose(*who, false, "does not end its workers");
   }
 }
@@ -577,8 +578,8 @@ void run::state::make_way_for(const hello& newcomer) {
 
 // Nothing of the job before is waited for.
 void run::state::leave_other_job(const std::optional<started_job>& before) {
-  note(note_level::info,
-       "a new job begins; what " + as_another(before) + " has left no longer counts");
+  out.note(note_level::info,
+           "a new job begins; what " + as_another(before) + " has left no longer counts");
   older.drop_lost();
   closed.forget_living();
   rounds.drop_floor();

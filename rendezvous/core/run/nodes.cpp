@@ -67,12 +67,6 @@ bool hosts_us(const agent_joined& event) {
 
 }  // namespace
 
-// An earlier daemon may have counted further than this one. What no daemon reaches is a lie, which
-// must not bring this one to numbers that nobody can read.
-void raise_seq(std::uint64_t& seq, std::uint64_t said) {
-  if (said <= count_said_max) seq = std::max(seq, said);
-}
-
 // No more is believed than its settings allow.
 void raise_restarts_used(current_instance& current, const node& by) {
   const run_settings& settings = by.greeting.settings;
@@ -104,16 +98,16 @@ void run::state::attach(node& who, const agent_joined& event) {
   who.ran_since.reset();
   if (who.state.ran > duration::zero()) who.ran_since = now - who.state.ran;
   if (who.membership != nullptr) memberships.set_away(*who.membership, false);
-  raise_seq(seq, who.state.desired_seq);
+  out.raise_seq(who.state.desired_seq);
   if (current.is_decided() && who.state.instance == current.id) raise_restarts_used(current, who);
   watch_over(who);
-  send(who, std::make_shared<const daemon_message>(
-                welcome{options.epoch, options.version, timing_of(current, who)}));
+  out.send(who, std::make_shared<const daemon_message>(
+                    welcome{out.epoch(), options.version, timing_of(current, who)}));
 }
 
 void run::state::detach(node& who, bool disconnect) {
   if (who.connection == 0) return;
-  if (disconnect) effects->emplace_back(disconnect_agent{who.connection});
+  if (disconnect) out.disconnect(who.connection);
   nodes.disconnect(who);
   who.heard = now;
   // What it said is of use only in the round that it has a place in, and is said again.
@@ -131,9 +125,9 @@ void run::state::forget_excess() {
     if (who->connection == 0 && who->membership == nullptr) absent.emplace_back(who->heard, order);
   }
   std::sort(absent.begin(), absent.end());
-  note(note_level::warning,
-       std::to_string(absent.size()) +
-           " nodes have joined and lost their connections: forgot half of them");
+  out.note(note_level::warning,
+           std::to_string(absent.size()) +
+               " nodes have joined and lost their connections: forgot half of them");
   absent.resize(absent.size() / 2);
   for (const auto& [heard, order] : absent) {
     remember_lost(nodes.at(order), false);
@@ -171,7 +165,7 @@ std::string run::state::problem_with(const hello& greeting, const node* known) c
 std::string run::state::problem_with(const status& said, const hello& greeting) const {
   const std::uint64_t newest = std::max(said.round, said.round_told);
   const std::uint64_t rounds_max = std::max(count_said_max, rounds.highest());
-  const std::uint64_t seq_max = std::max(count_said_max, seq);
+  const std::uint64_t seq_max = std::max(count_said_max, out.seq());
   if (newest > rounds_max) return "round " + std::to_string(newest) + " was never begun";
   if (said.desired_seq > seq_max) {
     return "desired_seq " + std::to_string(said.desired_seq) + " was never said";
@@ -217,19 +211,9 @@ std::string run::state::refusal(const agent_joined& event) const {
   return {};
 }
 
-void run::state::refuse(connection_id connection, const std::string& node, std::string text,
-                        int exit_code) {
-  effects->emplace_back(run_note{note_level::warning, "refused " + node + ": " + text, true});
-  // Made in place: g++ 12 at -O2 takes a moved temporary of the variant for uninitialised.
-  effects->emplace_back(send_to_agent{
-      connection, std::make_shared<const daemon_message>(refused{exit_code, std::move(text)})});
-  effects->emplace_back(disconnect_agent{connection});
-}
-
 void run::state::refuse(node& who, std::string text, int exit_code) {
-  effects->emplace_back(
-      run_note{note_level::warning, "refused " + who.label() + ": " + text, true});
-  send(who, std::make_shared<const daemon_message>(refused{exit_code, std::move(text)}));
+  out.note_refusal("refused " + who.label() + ": " + text);
+  out.send(who, std::make_shared<const daemon_message>(refused{exit_code, std::move(text)}));
   forget(who);
 }
 
@@ -298,7 +282,7 @@ void run::state::watch_over(node& who) {
 void run::state::recognise(node& who) {
   const status& said = who.state;
   if (who.node_state == node_state::closing || who.node_state == node_state::leaving) {
-    if (who.wanted) want(who, who.wanted);
+    if (who.wanted) out.want(who, who.wanted);
     return;
   }
   if (who.node_state == node_state::fenced && said.instance == 0) {
@@ -335,7 +319,7 @@ void run::state::recognise(node& who) {
     if (!who.is_unacked()) mark_reached(memberships, stop, now, *who.membership);
     current.gone.drop(who.greeting.session);
     recount(who);
-    if (who.wanted) want(who, who.wanted);
+    if (who.wanted) out.want(who, who.wanted);
     on_member_status(who, said);
   } else if (said.instance == current.id && fill_gap(who)) {
     return;

@@ -99,8 +99,8 @@ std::optional<time_point> persisted_living_until(const machine_clock& clock,
 // what is started again is another one.
 void run::state::end_due_record() {
   const run_record record = *earlier.record();
-  note(note_level::warning, "the run had ended when its rendezvous daemon died (" +
-                                record.due->how.text + "): what is started now is a new one");
+  out.note(note_level::warning, "the run had ended when its rendezvous daemon died (" +
+                                    record.due->how.text + "): what is started now is a new one");
   closed_instance over =
       closed_of(record, record.due->how, real_now, clock.real(earlier.gone_at()));
   over.left.members = earlier.members();  // some may be here
@@ -132,10 +132,10 @@ void run::state::begin_instance(const node& opener) {
   // Its members may still come, until others are placed: whatever round they name is more than is
   // known here, also of an old copy that says that there was none.
   current.is_found = true;
-  note(note_level::info,
-       "none of its nodes has come back: the run goes on from what was persisted, with " +
-           counted(current.budget.restarts_used(), "restart") + " used and rounds above " +
-           std::to_string(rounds.floor()));
+  out.note(note_level::info,
+           "none of its nodes has come back: the run goes on from what was persisted, with " +
+               counted(current.budget.restarts_used(), "restart") + " used and rounds above " +
+               std::to_string(rounds.floor()));
 }
 
 timer_moment lost_instance_at(const current_instance& current, const persisted_run& earlier,
@@ -256,12 +256,12 @@ void run::state::persist() {
   if (!options.persists_records) return;
   std::optional<run_record> record = record_now();
   if (const auto revision = records.ask(record)) {
-    effects->push_back(persist_record{*revision, std::move(record)});
+    out.persist(*revision, std::move(record));
   }
 }
 
 void run::state::order_close(node& who, message_pointer message) {
-  if (is_recorded()) return want(who, std::move(message));
+  if (is_recorded()) return out.want(who, std::move(message));
   who.owed = std::move(message);
 }
 

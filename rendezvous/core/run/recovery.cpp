@@ -100,9 +100,9 @@ void run::state::claim(node& who) {
     if (current.settings) give_way();
     const timers& given = timing_of(current, who);
     claims.reopen(now + std::max(given.recovery_window, given.reconnect_grace));
-    note(note_level::info,
-         who.label() + " runs round " + std::to_string(who.state.round) +
-             ", which this daemon does not know: waiting for the other nodes of it");
+    out.note(note_level::info,
+             who.label() + " runs round " + std::to_string(who.state.round) +
+                 ", which this daemon does not know: waiting for the other nodes of it");
     notice.change();
   }
   // Looked at only when all could be here, so that n hellos do not cost n * n.
@@ -245,8 +245,9 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   older.drop_lost();  // that round's own fence counts them, too
   enter(run_phase::gathering);
   rounds.raise_newest(newest);
-  note(note_level::info, "found " + std::to_string(claimants.size()) +
-                             " nodes of an earlier daemon, newest round " + std::to_string(newest));
+  out.note(note_level::info, "found " + std::to_string(claimants.size()) +
+                                 " nodes of an earlier daemon, newest round " +
+                                 std::to_string(newest));
   for (node* const who : claimants) {
     who->node_state = node_state::here;
     groups.join(*who);
@@ -358,12 +359,12 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
   current.due.reset();  // that failure is reported again
   enter(run_phase::running);
   memberships.start_until(now + timing().start_timeout);
-  note(note_level::info,
-       "round " + std::to_string(rounds.newest()) + " is kept: all its nodes run it");
+  out.note(note_level::info,
+           "round " + std::to_string(rounds.newest()) + " is kept: all its nodes run it");
   for (const membership& one : memberships) {
-    ddprun::desired value = base_desired(desired_phase::run);
+    ddprun::desired value = base_desired(current, rounds, out, desired_phase::run);
     value.assignment = assignment_of(current, one);
-    want(*one.holder(), finished(std::move(value)));
+    out.want(*one.holder(), finished(std::move(value)));
   }
 }
 
@@ -470,8 +471,8 @@ bool run::state::fill_gap(node& who) {
   groups.join(who);
   // Its earlier daemon may have told it more than this one has told anybody.
   ddprun::desired order = std::get<ddprun::desired>(*stop.message());
-  order.seq = ++seq;
-  want(who, finished(std::move(order)));
+  order.seq = out.next_seq();
+  out.want(who, finished(std::move(order)));
   on_member_status(who, said);
   return true;
 }

@@ -147,7 +147,7 @@ std::string run::state::how_it_goes_on(const std::optional<cause>& charged, cons
   const duration pause = pause_before_next(charged);
   if (pause == duration::zero()) return with_whom.empty() ? "" : " " + with_whom;
   const std::string row = quick_row_text(current, timing());
-  note(note_level::info, "the next round begins in " + to_text(pause) + ": " + row);
+  out.note(note_level::info, "the next round begins in " + to_text(pause) + ": " + row);
   const std::string soon = " in " + to_text(pause);
   return with_whom.empty() ? soon + ": " + row : soon + ", " + with_whom + "; " + row;
 }
@@ -175,13 +175,13 @@ std::string run::state::leave_out(const blamed_node& by) {
   if (by.is_left_out) {
     current.failing.leave_out(by.name);
     current.quick.forget_alike();
-    note(note_level::warning,
-         by.label + " is left out from now on: its " + often + " (--max-node-failures)");
+    out.note(note_level::warning,
+             by.label + " is left out from now on: its " + often + " (--max-node-failures)");
     return "without " + by.label + ", whose " + often + " (--max-node-failures)";
   }
   if (!current.failing.is_news(by.name)) return {};
   const std::string why = ", but there is no spare for it, and --nnodes allows no fewer nodes";
-  note(note_level::warning, by.label + " stays: its " + often + why);
+  out.note(note_level::warning, by.label + " stays: its " + often + why);
   return "with " + by.label + ", whose " + often + why;
 }
 
@@ -257,10 +257,10 @@ timer_moment run::state::refill_at() const {
 void run::state::refill_budget() {
   current.budget.refill();
   const std::uint32_t used = current.budget.restarts_used();
-  note(note_level::info, "round " + std::to_string(rounds.newest()) + " has run for " +
-                             to_text(timing().restart_window) +
-                             " without a failure: --max-restarts counts anew, after " +
-                             counted(used, "restart"));
+  out.note(note_level::info, "round " + std::to_string(rounds.newest()) + " has run for " +
+                                 to_text(timing().restart_window) +
+                                 " without a failure: --max-restarts counts anew, after " +
+                                 counted(used, "restart"));
 }
 
 std::uint32_t restart_budget::node_losses(time_point now) const {
@@ -529,7 +529,7 @@ void run::state::tell_report(bool is_last, int exit_code, std::string next) {
   report.text = std::move(next);
   const message_pointer message = message_of(report);
   for (const auto& [order, who] : nodes) {
-    if (was_in(*who, report) && who->connection != 0) send(*who, message);
+    if (was_in(*who, report) && who->connection != 0) out.send(*who, message);
   }
   if (report.root_cause) report.root_cause->tail.clear();
 }
@@ -541,7 +541,7 @@ void run::state::tell_what_is_next() {
 void run::state::tell_report_again(node& who) {
   if (current.reports.empty()) return;
   const round_report& report = current.reports.back();
-  if (!report.text.empty() && was_in(who, report)) send(who, message_of(report));
+  if (!report.text.empty() && was_in(who, report)) out.send(who, message_of(report));
 }
 
 }  // namespace ddprun::core

@@ -105,10 +105,10 @@ void run::state::on_all_started() {
   rounds.reserve_ahead();
   notice.change();
   const std::uint32_t workers = current.common.world_size;
-  note(note_level::info,
-       "round " + std::to_string(rounds.newest()) + ": " +
-           (workers == 1 ? "its worker is" : "all " + counted(workers, "worker") + " are") +
-           " started");
+  out.note(note_level::info,
+           "round " + std::to_string(rounds.newest()) + ": " +
+               (workers == 1 ? "its worker is" : "all " + counted(workers, "worker") + " are") +
+               " started");
 }
 
 void note_success(round_memberships& memberships, const node& member) {
@@ -152,14 +152,14 @@ void run::state::assign_all() {
   memberships.start_until(now + timing().start_timeout);
   take_whereabouts();
   for (membership& one : memberships) {
-    ddprun::desired value = base_desired(desired_phase::run);
+    ddprun::desired value = base_desired(current, rounds, out, desired_phase::run);
     value.assignment = assignment_of(current, one);
     value.news = current.news;
     value.warning = current.warning;
     // After a restart with the same nodes they are as before.
     if (one.holder()->whereabouts_heard != whereabouts_edition) value.members = whereabouts;
     memberships.command(one, command::run);
-    want(*one.holder(), finished(std::move(value)));
+    out.want(*one.holder(), finished(std::move(value)));
   }
   forget_changes(current, nodes);
 }
@@ -191,8 +191,9 @@ bool run::state::waits_for_cause() {
   }
   if (cause_grace.is_over(now)) return false;
   if (!cause_grace.has_begun()) {
-    note(note_level::info, describe(*causes.get()) + ": that follows from another failure, which " +
-                               to_text(limit) + " are left to be told");
+    out.note(note_level::info, describe(*causes.get()) +
+                                   ": that follows from another failure, which " + to_text(limit) +
+                                   " are left to be told");
     notice.change();
   }
   cause_grace.begin(now, limit);
@@ -426,7 +427,7 @@ void run::state::look_at_stalls() {
                            (sentence.empty() ? "" : ": " + sentence);
   const auto hung = rank_that_hangs(ranks, scope);
   if (hung) return tell_hung(*hung, text);
-  if (!sentence.empty()) note(note_level::warning, text + "; who it is cannot be said");
+  if (!sentence.empty()) out.note(note_level::warning, text + "; who it is cannot be said");
 }
 
 void run::state::tell_hung(std::uint32_t rank, const std::string& text) {
@@ -436,13 +437,13 @@ void run::state::tell_hung(std::uint32_t rank, const std::string& text) {
     const bool is_its =
         rank >= one.rank_first() && rank - one.rank_first() < member->greeting.worker_count;
     if (!is_its && one.group_rank() != 0) continue;
-    ddprun::desired value = base_desired(desired_phase::run);
+    ddprun::desired value = base_desired(current, rounds, out, desired_phase::run);
     value.assignment = assignment_of(current, one);
     value.hung =
         hung_rank{rank, is_its ? text : "rank " + std::to_string(rank) + " hangs: " + text};
-    want(*member, finished(std::move(value)));
+    out.want(*member, finished(std::move(value)));
   }
-  note(note_level::warning, "rank " + std::to_string(rank) + " hangs: " + text);
+  out.note(note_level::warning, "rank " + std::to_string(rank) + " hangs: " + text);
 }
 
 }  // namespace ddprun::core

@@ -1,6 +1,6 @@
 // The rules of a run that need only some of its parts: what each may read, and what it may change
-// (a reference that is not const), is in its signature. By source file; those that send messages or
-// move the run on are functions of run::state.
+// (a reference that is not const), is in its signature; with an outbox it tells somebody. By source
+// file; those that move the run on are functions of run::state.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -11,6 +11,7 @@
 #include "rendezvous/core/run/gather.hpp"
 #include "rendezvous/core/run/instances.hpp"
 #include "rendezvous/core/run/nodes.hpp"
+#include "rendezvous/core/run/outbox.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
 #include "rendezvous/core/run/record.hpp"
 #include "rendezvous/core/run/recovery.hpp"
@@ -57,7 +58,6 @@ std::string rank_problem(const current_instance& current, const roster& nodes, m
                          const newcomer& who);
 
 // nodes.cpp: who is here.
-void raise_seq(std::uint64_t& seq, std::uint64_t said);
 void raise_restarts_used(current_instance& current, const node& by);
 bool is_audible(const current_instance& current, machine_time now, const node& who);
 bool is_able(const node& who);
@@ -140,7 +140,10 @@ bool is_prepared(const current_instance& current, const round_numbers& rounds,
                  const round_memberships& memberships);
 void note_success(round_memberships& memberships, const node& member);
 
-// run.cpp: timers.
+// run.cpp: what agents are told, and by which timers.
+desired base_desired(const current_instance& current, const round_numbers& rounds, outbox& out,
+                     desired_phase what);
+message_pointer finished(desired value);
 const timers& timing_of(const current_instance& current, const node& member);
 
 // stop.cpp: its stop, fencing.

@@ -9,6 +9,7 @@ namespace ddprun::core {
 
 run::run(run_options options) : state_(std::make_unique<state>()) {
   state_->options = std::move(options);
+  state_->out = outbox(state_->options.epoch);
   state_->rounds = round_numbers(state_->options.first_round - 1);
   state_->claims.wait_until(state_->clock.own(state_->options.recovery_until));
   const auto remembered = std::exchange(state_->options.remembered, std::nullopt);
@@ -21,13 +22,13 @@ run& run::operator=(run&&) noexcept = default;
 
 void run::step(const run_event& event, time_point now, run_effects& effects) {
   state_->set_time(now);
-  state_->effects = &effects;
+  state_->out.begin_step(effects);
   if (++state_->steps == 1) state_->claims.end_wait_if_over(state_->now);
   std::visit([this](const auto& one) { state_->apply(one); }, event);
   state_->forget_excess();
   state_->progress();
   state_->persist();
-  state_->effects = nullptr;
+  state_->out.end_step();
 }
 
 run_phase run::phase() const {
@@ -122,7 +123,7 @@ void run::state::apply(const agent_joined& event) {
   node* const known = nodes.find(greeting.session);
   const std::string problem = problem_with(greeting, known);
   if (!problem.empty()) {
-    refuse(event.connection, greeting.node, problem);
+    out.refuse(event.connection, greeting.node, problem, refused_exit_code);
     return;
   }
   closed_instance* const record = closed.of(greeting, real_now);
@@ -130,7 +131,7 @@ void run::state::apply(const agent_joined& event) {
     const std::string taken =
         place_taken_text(options, phase, current, greeting.state.instance, greeting.job);
     if (!taken.empty()) {
-      return refuse(event.connection, greeting.node, taken, displaced_exit_code);
+      return out.refuse(event.connection, greeting.node, taken, displaced_exit_code);
     }
     make_way_for(greeting);
     const std::string text = refusal(event);
@@ -140,13 +141,13 @@ void run::state::apply(const agent_joined& event) {
       } else if (!difference(greeting).empty()) {
         remember_refusal(greeting);
       }
-      refuse(event.connection, greeting.node, text);
+      out.refuse(event.connection, greeting.node, text, refused_exit_code);
       return;
     }
   }
   if (known == nullptr) {
     std::string other = version_warning(greeting.node, greeting.version, options.version);
-    if (!other.empty()) effects->emplace_back(run_note{note_level::warning, other, true});
+    if (!other.empty()) out.note_refusal(std::move(other));
   }
   node& who = known == nullptr ? nodes.admit(greeting) : *known;
   attach(who, event);
@@ -158,7 +159,7 @@ void run::state::apply(const agent_joined& event) {
   // Only now: it may have been refused, or is to be fenced.
   if (node* const here = nodes.find(event.connection); here != nullptr && is_acked(*here)) {
     tell_report_again(*here);
-    send(*here, std::make_shared<const daemon_message>(ack{greeting.state.seq}));
+    out.send(*here, std::make_shared<const daemon_message>(ack{greeting.state.seq}));
   }
 }
 
@@ -170,8 +171,8 @@ void run::state::apply(const status_received& event) {
     problem = "status.instance: is not the one that it came with";
   }
   if (!problem.empty()) {
-    note(note_level::error, who->label() + " is cut off: its status says " + problem);
-    send(*who, std::make_shared<const daemon_message>(refused{refused_exit_code, problem}));
+    out.note(note_level::error, who->label() + " is cut off: its status says " + problem);
+    out.send(*who, std::make_shared<const daemon_message>(refused{refused_exit_code, problem}));
     detach(*who, true);
     return;
   }
@@ -195,7 +196,7 @@ void run::state::apply(const status_received& event) {
     who->obedience = may_have_workers(who->state) ? obedience::overdue : obedience::obeys;
   }
   if (is_acked(*who)) {
-    send(*who, std::make_shared<const daemon_message>(ack{event.status.seq}));
+    out.send(*who, std::make_shared<const daemon_message>(ack{event.status.seq}));
   }
   const machine_time word_before = std::exchange(who->heard, now);
   who->heard_step = steps;
@@ -270,7 +271,7 @@ void run::state::apply(const record_persisted& event) {
   records.set_persisted(event.revision);
   if (!is_recorded()) return;
   for (const auto& [order, who] : nodes) {
-    if (who->owed) want(*who, std::exchange(who->owed, nullptr));
+    if (who->owed) out.want(*who, std::exchange(who->owed, nullptr));
   }
   assign_if_prepared();
 }
@@ -311,8 +312,8 @@ void run::state::progress() {
       return;
     case run_phase::running:
       if (memberships.succeeded() == memberships.size()) {
-        note(note_level::info,
-             "every worker of round " + std::to_string(rounds.newest()) + " ended well");
+        out.note(note_level::info,
+                 "every worker of round " + std::to_string(rounds.newest()) + " ended well");
         close(0, std::nullopt, "every worker succeeded");
       }
       return;
@@ -341,27 +342,13 @@ const timers& timing_of(const current_instance& current, const node& member) {
   return current.settings ? current.settings->timing : member.greeting.settings.timing;
 }
 
-void run::state::note(note_level level, std::string text) {
-  effects->push_back(run_note{level, std::move(text)});
-}
-
-void run::state::send(node& to, message_pointer message) {
-  if (to.connection != 0) effects->push_back(send_to_agent{to.connection, std::move(message)});
-}
-
-void run::state::want(node& of, message_pointer message) {
-  of.wanted = std::move(message);
-  of.wanted_seq = of.wanted ? std::get<ddprun::desired>(*of.wanted).seq : 0;
-  of.notice_seen = 0;
-  send(of, of.wanted);
-}
-
-ddprun::desired run::state::base_desired(desired_phase what) {
-  ddprun::desired value;
-  value.epoch = options.epoch;
+desired base_desired(const current_instance& current, const round_numbers& rounds, outbox& out,
+                     desired_phase what) {
+  desired value;
+  value.epoch = out.epoch();
   value.instance = current.id;
   value.round = rounds.newest();
-  value.seq = ++seq;
+  value.seq = out.next_seq();
   value.phase = what;
   value.restarts_used = current.budget.restarts_used();
   value.restarts_forgiven = current.budget.restarts_forgiven();
@@ -369,7 +356,7 @@ ddprun::desired run::state::base_desired(desired_phase what) {
   return value;
 }
 
-message_pointer run::state::finished(ddprun::desired value) {
+message_pointer finished(desired value) {
   return std::make_shared<const daemon_message>(std::move(value));
 }
 

@@ -20,6 +20,7 @@
 #include "rendezvous/core/run/gather.hpp"
 #include "rendezvous/core/run/instances.hpp"
 #include "rendezvous/core/run/nodes.hpp"
+#include "rendezvous/core/run/outbox.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
 #include "rendezvous/core/run/record.hpp"
 #include "rendezvous/core/run/recovery.hpp"
@@ -79,14 +80,13 @@ struct run::state {
   machine_clock clock;
   machine_time now{};     // of the step under way
   time_point real_now{};  // the same in real time
-  run_effects* effects = nullptr;
+  outbox out;
   std::uint64_t steps = 0;  // counts steps: "has spoken since"
 
   // The run, and the instance of it that is on.
   entered_phase phase;
   current_instance current;
   round_numbers rounds;
-  std::uint64_t seq = 0;
   closed_instances closed;
 
   // What was there before: claimed by nodes that come, living on, kept by an earlier daemon.
@@ -137,11 +137,6 @@ struct run::state {
   void progress();
   void enter(run_phase next);
   const timers& timing() const;
-  void note(note_level level, std::string text);
-  void send(node& to, message_pointer message);
-  void want(node& of, message_pointer message);
-  ddprun::desired base_desired(desired_phase what);
-  message_pointer finished(ddprun::desired value);
 
   // nodes.cpp: who is here.
   void attach(node& who, const agent_joined& event);
@@ -151,8 +146,6 @@ struct run::state {
   std::string problem_with(const hello& greeting, const node* known) const;
   std::string problem_with(const status& said, const hello& greeting) const;
   std::string refusal(const agent_joined& event) const;
-  void refuse(connection_id connection, const std::string& node, std::string text,
-              int exit_code = refused_exit_code);
   void refuse(node& who, std::string text, int exit_code = refused_exit_code);
   void refuse_doubles(const node& holder, machine_time word_before);
   bool is_acked(const node& who) const;

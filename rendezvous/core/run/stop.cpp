@@ -25,13 +25,13 @@ int foreseen_exit_code(const current_instance& current, time_point real_now, con
 // Stop goes to everybody who was told of the round, as one shared message.
 void run::state::end_round(const cause* trigger, duration grace, std::string text, bool is_free) {
   DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
-  note(note_level::warning, "round " + std::to_string(rounds.newest()) + " ends: " + text);
+  out.note(note_level::warning, "round " + std::to_string(rounds.newest()) + " ends: " + text);
   current.lasted = lasted_so_far(phase, age, now);
   end_age();
   enter(run_phase::stopping);
   memberships.end_start();
   current.last_end = text;
-  ddprun::desired value = base_desired(desired_phase::stop);
+  ddprun::desired value = base_desired(current, rounds, out, desired_phase::stop);
   value.grace = grace;
   if (trigger != nullptr && trigger->kind == cause_class::operator_stop) {
     value.signal = trigger->code;  // workers of all nodes get what the person has sent to one
@@ -48,7 +48,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
     if (one.holder() == nullptr) continue;
     node& member = *one.holder();
     const bool is_here = member.node_state == node_state::here;
-    if (one.command() != command::none && is_here) want(member, stop.message());
+    if (one.command() != command::none && is_here) out.want(member, stop.message());
     const bool has_ended = one.command() == command::none || one.has_ended() ||
                            one.phase() == member_phase::stopped || !is_here;
     const bool succeeded_and_left =
@@ -123,12 +123,12 @@ void run::state::on_stop_overdue() {
     recount(member);
     const std::string after = to_text(stop.patience()) + " after it was told to";
     if (one.has_acknowledged()) {
-      note(note_level::error,
-           member.label() + " still stops its workers " + after + ": going on without it");
+      out.note(note_level::error,
+               member.label() + " still stops its workers " + after + ": going on without it");
       mark_ended(one);
     } else {
-      note(note_level::error, member.label() + " has not begun to stop its workers " + after +
-                                  ": counted as lost, and not answered until it does");
+      out.note(note_level::error, member.label() + " has not begun to stop its workers " + after +
+                                      ": counted as lost, and not answered until it does");
       memberships.set_unacked(one, true);
       member.obedience = obedience::ignores;
       mark_unreachable(one);
@@ -248,7 +248,7 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
       if (!has_left) why.text = how;
       remember_departure(who, why);
     }
-    if (!proof && was_waiting) note(note_level::info, who.label() + " is gone: " + how);
+    if (!proof && was_waiting) out.note(note_level::info, who.label() + " is gone: " + how);
     const bool may_bring_others = was_waiting && phase == run_phase::settling;
     forget(who);
     if (may_bring_others) remember_loss();
@@ -323,7 +323,7 @@ void run::state::tell_if_only_unreachable_are_left() {
   if (memberships.unreachable() == 0 || !memberships.are_all_ended_or_unreachable()) return;
   notice.change();
   if (is_stop_over(current, memberships, stop, timing(), now)) return;
-  if (stop.begins_to_wait()) note(note_level::warning, stopping_reason());
+  if (stop.begins_to_wait()) out.note(note_level::warning, stopping_reason());
 }
 
 void run::state::mark_unreachable(membership& of) {
@@ -352,16 +352,16 @@ void acknowledge(wait_message& notice, round_memberships& memberships, round_sto
 // save an old snapshot over a new one.
 void run::state::fence(node& who) {
   if (who.node_state != node_state::fenced) {
-    note(note_level::warning, who.label() + " came back in round " +
-                                  std::to_string(who.state.round) + ", which is over: fenced");
+    out.note(note_level::warning, who.label() + " came back in round " +
+                                      std::to_string(who.state.round) + ", which is over: fenced");
   }
   who.node_state = node_state::fenced;
   recount(who);
   if (who.state.instance == current.id) rounds.raise_floor(who.state.round);
-  ddprun::desired value = base_desired(desired_phase::fence);
+  ddprun::desired value = base_desired(current, rounds, out, desired_phase::fence);
   value.round = rounds.highest();
   value.text = "this node's round is over; the run went on without it";
-  want(who, finished(std::move(value)));
+  out.want(who, finished(std::move(value)));
 }
 
 bool is_stop_over(const current_instance& current, const round_memberships& memberships,

@@ -29,7 +29,7 @@ void run::state::tell_wait(node& who) {
   // One that sits out hears a word of its own.
   message_pointer message = who.sits_out() ? nullptr : notice.message_after(told, real_now);
   if (!message) {
-    ddprun::desired value = base_desired(desired_phase::wait);
+    ddprun::desired value = base_desired(current, rounds, out, desired_phase::wait);
     // A node that waits while a round is on takes part in the next one.
     const bool is_spare = phase == run_phase::preparing || phase == run_phase::running;
     if (who.sits_out()) {
@@ -52,7 +52,7 @@ void run::state::tell_wait(node& who) {
     message = finished(std::move(value));
     if (!who.sits_out()) notice.build(newest, real_now, message);
   }
-  want(who, std::move(message));
+  out.want(who, std::move(message));
   who.notice_seen = notice.edition();
 }
 
