@@ -99,7 +99,7 @@ void run::state::choose() {
 }
 
 // Those who are still to be let go.
-std::vector<node*> run::state::left_drained() const {
+std::vector<node*> left_drained(const roster& nodes) {
   std::vector<node*> drained;
   for (const auto& [order, who] : nodes) {
     if (who->node_state == node_state::here && who->state.draining && who->connection != 0) {
@@ -113,7 +113,7 @@ std::vector<node*> run::state::left_drained() const {
 // closed: false.
 bool run::state::let_drained_go() {
   choice.forget_losses();  // the next row of them is another
-  const std::vector<node*> drained = left_drained();
+  const std::vector<node*> drained = left_drained(nodes);
   const bool nobody_is_left = groups.here() == 0 && !drained.empty();
   if (nobody_is_left) {
     close(code_of_drain(drained.front()->state), current.last_cause,
@@ -172,7 +172,7 @@ bool run::state::start_round(settings_group& group) {
   }
   if (from.size() < group.settings().nodes_min) return false;
   fix_settings(group);
-  current.warning = misfits();
+  current.warning = misfits(options, current, nodes, now);
   const rank_assignment chosen = assign_ranks(rank_candidates(from), current.settings->nodes_max);
   note_changes(current, real_now, from, chosen);
   rounds.take_next();
@@ -447,8 +447,9 @@ void run::state::take_reserves() {
 void run::state::need_unhealthy(node& who) {
   who.is_needed = true;
   recount(who);
-  tell_taken(who.label() + " takes part though its health check says: " + who.state.unhealthy +
-             "; without it too few nodes are left");
+  tell_taken(current, out,
+             who.label() + " takes part though its health check says: " + who.state.unhealthy +
+                 "; without it too few nodes are left");
 }
 
 // The agents of a node that was left out.
@@ -459,14 +460,15 @@ void run::state::take_back(const std::vector<node*>& agents) {
     who->is_left_out = false;
     recount(*who);
   }
-  tell_taken(agents.front()->label() + " is in again, though its workers were the first to fail " +
-             times(current.failing.of(name)) + ": without it too few nodes are left");
+  tell_taken(current, out,
+             agents.front()->label() + " is in again, though its workers were the first to fail " +
+                 times(current.failing.of(name)) + ": without it too few nodes are left");
   for (node* const who : agents) {
     if (who->is_unhealthy()) need_unhealthy(*who);
   }
 }
 
-void run::state::tell_taken(const std::string& text) {
+void tell_taken(current_instance& current, outbox& out, const std::string& text) {
   out.note(note_level::warning, text);
   current.taken_back += (current.taken_back.empty() ? "" : "; ") + text;
 }
@@ -475,7 +477,7 @@ void run::state::tell_taken(const std::string& text) {
 // DESIGN.md, rule 14.
 
 // Kept with each word of a node, so that nobody has to look through all of them.
-void run::state::watch_health(node& who) {
+void watch_health(std::set<std::uint64_t>& unhealthy, node& who) {
   if (who.state.unhealthy.empty()) who.is_needed = false;
   if (who.connection != 0 && is_able(who) && !who.is_left_out && who.is_unhealthy()) {
     unhealthy.insert(who.order);
@@ -496,13 +498,14 @@ void run::state::release_unneeded() {
 }
 
 // A stop is over: whatever comes next is news to those that take no part in it.
-void run::state::dismiss_unhealthy() {
+void dismiss_unhealthy(roster& nodes, const std::set<std::uint64_t>& unhealthy,
+                       const wait_message& notice) {
   for (const std::uint64_t order : unhealthy)
     nodes.at(order).notice_seen = notice.edition();
 }
 
 // "node-b: GPU 3 needs a reset (and 2 more nodes)"; empty: none sits out for that.
-std::string run::state::unhealthy_text() const {
+std::string unhealthy_text(const roster& nodes, const std::set<std::uint64_t>& unhealthy) {
   if (unhealthy.empty()) return {};
   const node& first = nodes.at(*unhealthy.begin());
   std::string text = first.label() + ": " + first.state.unhealthy;
@@ -511,9 +514,10 @@ std::string run::state::unhealthy_text() const {
 }
 
 // Behind what is done next; empty where nobody sits out, or too few are left without them.
-std::string run::state::health_phrase() const {
+std::string health_phrase(const current_instance& current, const roster& nodes,
+                          const gathering& groups, const std::set<std::uint64_t>& unhealthy) {
   if (unhealthy.empty() || groups.here() < current.settings->nodes_min) return {};
-  return "; without " + unhealthy_text();
+  return "; without " + unhealthy_text(nodes, unhealthy);
 }
 
 // What such a node hears, behind "this node".

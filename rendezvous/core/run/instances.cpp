@@ -202,14 +202,15 @@ void run::state::drain(node& who) {
   remember_departure(who, why);
   if (phase == run_phase::stopping || phase == run_phase::settling) {
     // Judged when the next round is chosen: perhaps all are asked to leave.
-    if (is_new && (who.membership != nullptr || choice.is_pausing(now))) remember_loss();
+    if (is_new && (who.membership != nullptr || choice.is_pausing(now)))
+      remember_loss(phase, choice, now, timing());
     return;
   }
   const bool works =
       who.membership != nullptr && who.membership->phase() != member_phase::succeeded;
   if (works) {
     causes.add(why, real_now);
-    remember_loss();
+    remember_loss(phase, choice, now, timing());
     const std::optional<cause> first = causes.get();
     end_round(&*first, timing().drain_grace, describe(*first));
     return;

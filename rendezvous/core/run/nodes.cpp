@@ -245,7 +245,7 @@ void run::state::recount(node& who) {
   if (who.obedience == obedience::overdue && !may_have_workers(who.state)) {
     who.obedience = obedience::obeys;
   }
-  watch_health(who);
+  watch_health(unhealthy, who);
   const bool is_stuck = who.state.unkillable != 0 || who.obedience != obedience::obeys;
   if (who.connection != 0 && who.node_state == node_state::here && is_stuck) {
     stuck.insert(who.order);

@@ -178,7 +178,7 @@ void run::state::on_unasked_end(node& who) {
     }
     causes.add(why, real_now);
   }
-  if (causes.get()->kind == cause_class::node_lost) remember_loss();
+  if (causes.get()->kind == cause_class::node_lost) remember_loss(phase, choice, now, timing());
   if (waits_for_cause()) return;
   end_round(&*causes.get(), timing().stop_grace, describe(*causes.get()));
 }
@@ -217,15 +217,16 @@ void run::state::join_restarts(const node& who) {
   // One that is starting is let start: it is asked again with the next heartbeat of who waits. Else
   // nodes that come back one by one, late from each stop, keep all of them from ever running.
   if (memberships.running() < memberships.size()) return;
-  remember_loss();
+  remember_loss(phase, choice, now, timing());
   end_round(nullptr, timing().drain_grace, who.label() + " joins: the round restarts with it",
             true);
 }
 
 // Losses, drains and joins come in groups: the next choice waits for quiet after the last of them.
-void run::state::remember_loss() {
+void remember_loss(const entered_phase& phase, settle_timer& choice, machine_time now,
+                   const timers& timing) {
   choice.add_loss(now);
-  if (phase == run_phase::settling && !choice.is_for_words()) choice.wait_for_quiet(timing());
+  if (phase == run_phase::settling && !choice.is_for_words()) choice.wait_for_quiet(timing);
 }
 
 void run::state::on_start_timeout() {

@@ -32,6 +32,14 @@ void note_changes(current_instance& current, time_point real_now, const std::vec
                   const rank_assignment& chosen);
 void forget_changes(current_instance& current, roster& nodes);
 assignment assignment_of(const current_instance& current, const membership& of);
+std::vector<node*> left_drained(const roster& nodes);
+std::string unhealthy_text(const roster& nodes, const std::set<std::uint64_t>& unhealthy);
+std::string health_phrase(const current_instance& current, const roster& nodes,
+                          const gathering& groups, const std::set<std::uint64_t>& unhealthy);
+void dismiss_unhealthy(roster& nodes, const std::set<std::uint64_t>& unhealthy,
+                       const wait_message& notice);
+void watch_health(std::set<std::uint64_t>& unhealthy, node& who);
+void tell_taken(current_instance& current, outbox& out, const std::string& text);
 
 // instances.cpp: whose it is.
 const std::optional<started_job>& job_here(const run_options& options, const entered_phase& phase,
@@ -139,12 +147,15 @@ void add_ends_of_missing(const dead_node* who, const current_instance& current,
 bool is_prepared(const current_instance& current, const round_numbers& rounds,
                  const round_memberships& memberships);
 void note_success(round_memberships& memberships, const node& member);
+void remember_loss(const entered_phase& phase, settle_timer& choice, machine_time now,
+                   const timers& timing);
 
 // run.cpp: what agents are told, and by which timers.
 desired base_desired(const current_instance& current, const round_numbers& rounds, outbox& out,
                      desired_phase what);
 message_pointer finished(desired value);
 const timers& timing_of(const current_instance& current, const node& member);
+bool may_gather(const entered_phase& phase, const recovery_claims& claims, const roster& nodes);
 
 // stop.cpp: its stop, fencing.
 timer_moment stop_overdue_at(const entered_phase& phase, const round_memberships& memberships,
@@ -175,5 +186,7 @@ std::string full_text(const current_instance& current, const std::optional<start
 std::string different_scripts(const run_options& options, const roster& nodes);
 std::string twins(const current_instance& current, const roster& nodes, machine_time now);
 std::string neighbour_text(const neighbour_seen& neighbour);
+std::string misfits(const run_options& options, const current_instance& current,
+                    const roster& nodes, machine_time now);
 
 }  // namespace ddprun::core

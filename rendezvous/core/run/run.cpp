@@ -40,7 +40,7 @@ std::optional<time_point> run::next_deadline() const {
 }
 
 // The nodes that are here may make up a round: none of an earlier daemon are waited for.
-bool run::state::may_gather() const {
+bool may_gather(const entered_phase& phase, const recovery_claims& claims, const roster& nodes) {
   return phase == run_phase::gathering && (nodes.connected() == 0 || !is_recovering(phase, claims));
 }
 
@@ -76,15 +76,17 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       }},
       // A last call is over.
       {[](const state& run) -> timer_moment {
-        return run.may_gather() ? timer_moment(run.groups.deadline(run.now)) : std::nullopt;
+        return may_gather(run.phase, run.claims, run.nodes)
+                   ? timer_moment(run.groups.deadline(run.now))
+                   : std::nullopt;
       }},
       // Workers of an older instance must be gone.
       {[](const state& run) -> timer_moment {
-        return run.may_gather() ? run.older_deadline() : std::nullopt;
+        return may_gather(run.phase, run.claims, run.nodes) ? run.older_deadline() : std::nullopt;
       }},
       // Too few nodes have come within join_timeout.
       {[](const state& run) -> timer_moment {
-        const bool waits = run.may_gather() && run.current.is_decided();
+        const bool waits = may_gather(run.phase, run.claims, run.nodes) && run.current.is_decided();
         return waits ? timer_moment(run.gather_until()) : std::nullopt;
       }},
       // The next choice has waited long enough.

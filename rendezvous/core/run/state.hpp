@@ -133,7 +133,6 @@ struct run::state {
   void apply(const loop_was_late& event);
   void set_time(time_point real);
   static std::span<const machine_timer<state>> timer_table();
-  bool may_gather() const;
   void progress();
   void enter(run_phase next);
   const timers& timing() const;
@@ -165,7 +164,6 @@ struct run::state {
   std::string difference(const hello& greeting) const;
   std::string difference_problem(const hello& greeting) const;
   void remember_refusal(const hello& greeting);
-  std::string misfits() const;
 
   // gather.cpp: rules 1, 2 and 7.
   void check_gathering();
@@ -173,7 +171,6 @@ struct run::state {
   void begin_gathering();
   void begin_settling();
   void choose();
-  std::vector<node*> left_drained() const;
   bool let_drained_go();
   void fix_settings(settings_group& group);
   void refuse_others(const settings_group& group);
@@ -192,7 +189,6 @@ struct run::state {
   void on_unasked_end(node& who);
   bool waits_for_cause();
   void on_failure_grace_over();
-  void remember_loss();
   void hear_stall(const node& who, const status& before);
   void look_at_stalls();
   void tell_hung(std::uint32_t rank, const std::string& text);
@@ -219,12 +215,7 @@ struct run::state {
   void take_reserves();
   void need_unhealthy(node& who);
   void take_back(const std::vector<node*>& agents);
-  void tell_taken(const std::string& text);
-  void watch_health(node& who);
   void release_unneeded();
-  void dismiss_unhealthy();
-  std::string unhealthy_text() const;
-  std::string health_phrase() const;
 
   // restarts.cpp: what is said of a round.
   void tell_report(bool is_last, int exit_code, std::string next);

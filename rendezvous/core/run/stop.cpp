@@ -173,11 +173,11 @@ void run::state::end_of_stop() {
     close(exit_code_of(operators), operators, describe(operators));
     return;
   }
-  current.untold_next =
-      what_is_next(current, real_now, why) + how_it_goes_on(why, by) + health_phrase();
-  if (groups.here() != 0 || left_drained().empty()) tell_what_is_next();
+  current.untold_next = what_is_next(current, real_now, why) + how_it_goes_on(why, by) +
+                        health_phrase(current, nodes, groups, unhealthy);
+  if (groups.here() != 0 || left_drained(nodes).empty()) tell_what_is_next();
   dismiss(by);
-  dismiss_unhealthy();
+  dismiss_unhealthy(nodes, unhealthy, notice);
   if (choice.wants_quiet() || choice.is_pausing(now)) {
     begin_settling();
   } else {
@@ -251,7 +251,7 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
     if (!proof && was_waiting) out.note(note_level::info, who.label() + " is gone: " + how);
     const bool may_bring_others = was_waiting && phase == run_phase::settling;
     forget(who);
-    if (may_bring_others) remember_loss();
+    if (may_bring_others) remember_loss(phase, choice, now, timing());
     return;
   }
   // It stays only for its place in the round, and is watched again when it comes back.
@@ -279,11 +279,11 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
     }
     // One that has spoken since the stop outlived what the stop was for.
     if (!had_spoken && !had_succeeded && !who.state.draining) causes.add(why, real_now);
-    if (!was_leaving) remember_loss();
+    if (!was_leaving) remember_loss(phase, choice, now, timing());
     return;
   }
   if (!who.state.draining) causes.add(why, real_now);
-  remember_loss();
+  remember_loss(phase, choice, now, timing());
   memberships.fall(own, member_phase::lost);
   const std::string text = causes.get() ? describe(*causes.get()) : who.label() + " left";
   end_round(causes.get() ? &*causes.get() : nullptr, timing().stop_grace, text);

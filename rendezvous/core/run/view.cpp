@@ -189,7 +189,7 @@ std::string run::why(time_point real_now) const {
   if (!left_out.empty() && self.phase != run_phase::closed) {
     text += "; left out, as workers there were the first to fail too often: " + left_out;
   }
-  if (const std::string ill = self.unhealthy_text();
+  if (const std::string ill = unhealthy_text(self.nodes, self.unhealthy);
       !ill.empty() && self.phase != run_phase::closed) {
     text += "; not taking part: " + ill;
   }

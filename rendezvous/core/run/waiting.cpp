@@ -45,7 +45,7 @@ void run::state::tell_wait(node& who) {
     limit_wait(value);
     if (is_missed(phase, groups, choice, now)) value.gone = current.gone.told(real_now);
     if (phase == run_phase::gathering) {
-      value.warning = misfits();
+      value.warning = misfits(options, current, nodes, now);
       if (value.warning.empty()) value.warning = current.unable.text;
     }
     const std::uint64_t newest = value.seq;
@@ -172,7 +172,8 @@ std::string full_text(const current_instance& current, const std::optional<start
          "--spares";
 }
 
-std::string run::state::misfits() const {
+std::string misfits(const run_options& options, const current_instance& current,
+                    const roster& nodes, machine_time now) {
   const std::string scripts = different_scripts(options, nodes);
   return scripts.empty() ? twins(current, nodes, now) : scripts;
 }
