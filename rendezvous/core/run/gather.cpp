@@ -120,7 +120,7 @@ bool run::state::let_drained_go() {
           "every node was asked to leave");
     return false;
   }
-  tell_what_is_next();
+  tell_what_is_next(current, nodes, out);
   for (node* const who : drained)
     release(*who, 0);
   return true;

@@ -132,7 +132,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   value.root_cause = record.why;
   value.text = record.text;
   const message_pointer message = finished(std::move(value));
-  tell_report(true, exit_code, why_it_ends(record.why, record.text));
+  tell_report(current, nodes, out, true, exit_code, why_it_ends(record.why, record.text));
   enter(run_phase::closed);
   choice = {};
   std::vector<node*> away;

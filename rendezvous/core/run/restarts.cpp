@@ -30,8 +30,9 @@ bool have_all_failed(const round_report& report) {
 }  // namespace
 
 // Its stop begins now.
-void run::state::end_age() {
-  current.quick_end = age.quick_end(now, timing());
+void end_age(current_instance& current, const round_age& age, machine_time now,
+             const timers& timing) {
+  current.quick_end = age.quick_end(now, timing);
   if (current.quick_end) return;
   current.quick.end_row();
   current.has_run_long = true;
@@ -142,20 +143,23 @@ std::string why_it_gives_up(const current_instance& current) {
 
 // Orders a pause, where one is due, and leaves a node out; with the words for it, behind "restart 2
 // of 3".
-std::string run::state::how_it_goes_on(const std::optional<cause>& charged, const blamed_node& by) {
-  const std::string with_whom = leave_out(by);
-  const duration pause = pause_before_next(charged);
+std::string how_it_goes_on(current_instance& current, settle_timer& choice, machine_time now,
+                           const timers& timing, outbox& out, const std::optional<cause>& charged,
+                           const blamed_node& by) {
+  const std::string with_whom = leave_out(current, out, by);
+  const duration pause = pause_before_next(current, choice, now, timing, charged);
   if (pause == duration::zero()) return with_whom.empty() ? "" : " " + with_whom;
-  const std::string row = quick_row_text(current, timing());
+  const std::string row = quick_row_text(current, timing);
   out.note(note_level::info, "the next round begins in " + to_text(pause) + ": " + row);
   const std::string soon = " in " + to_text(pause);
   return with_whom.empty() ? soon + ": " + row : soon + ", " + with_whom + "; " + row;
 }
 
 // Orders it. 0: none.
-duration run::state::pause_before_next(const std::optional<cause>& charged) {
+duration pause_before_next(const current_instance& current, settle_timer& choice, machine_time now,
+                           const timers& timing, const std::optional<cause>& charged) {
   const bool is_quick = charged && is_charged_as_restart(charged->kind) && current.quick_end;
-  const duration pause = is_quick ? current.quick.pause(timing().backoff_max) : duration::zero();
+  const duration pause = is_quick ? current.quick.pause(timing.backoff_max) : duration::zero();
   if (pause > duration::zero()) choice.pause_until(now + pause);
   return std::max(pause, duration::zero());
 }
@@ -168,7 +172,7 @@ std::string quick_row_text(const current_instance& current, const timers& timing
 }
 
 // What is done about a node whose workers were the first to fail too often, in words.
-std::string run::state::leave_out(const blamed_node& by) {
+std::string leave_out(current_instance& current, outbox& out, const blamed_node& by) {
   const std::uint32_t most = current.settings->node_failures_max;
   if (by.failures == 0 || by.failures < most) return {};
   const std::string often = "workers were the first to fail " + times(by.failures);
@@ -245,8 +249,9 @@ std::string left_out_advice(const current_instance& current, const std::string& 
 }
 
 // The budget is refilled then, if nothing fails until that moment.
-timer_moment run::state::refill_at() const {
-  const duration window = timing().restart_window;
+timer_moment refill_at(const entered_phase& phase, const current_instance& current,
+                       const round_age& age, const root_cause& causes, const timers& timing) {
+  const duration window = timing.restart_window;
   const bool is_wanted = window > duration::zero() && current.budget.restarts_counted() != 0;
   if (!is_wanted || phase != run_phase::running || causes.get() || !age.all_run_since()) {
     return std::nullopt;
@@ -519,7 +524,8 @@ std::string why_it_ends(const std::optional<cause>& why, const std::string& text
 }
 
 // Before what follows: so each member that is here hears it first.
-void run::state::tell_report(bool is_last, int exit_code, std::string next) {
+void tell_report(current_instance& current, const roster& nodes, outbox& out, bool is_last,
+                 int exit_code, std::string next) {
   if (current.reports.empty() || !current.reports.back().text.empty()) return;
   round_report& report = current.reports.back();
   report.restarts_used = current.budget.restarts_used();
@@ -534,11 +540,12 @@ void run::state::tell_report(bool is_last, int exit_code, std::string next) {
   if (report.root_cause) report.root_cause->tail.clear();
 }
 
-void run::state::tell_what_is_next() {
-  if (!current.untold_next.empty()) tell_report(false, 0, std::exchange(current.untold_next, {}));
+void tell_what_is_next(current_instance& current, const roster& nodes, outbox& out) {
+  if (!current.untold_next.empty())
+    tell_report(current, nodes, out, false, 0, std::exchange(current.untold_next, {}));
 }
 
-void run::state::tell_report_again(node& who) {
+void tell_report_again(const current_instance& current, outbox& out, node& who) {
   if (current.reports.empty()) return;
   const round_report& report = current.reports.back();
   if (!report.text.empty() && was_in(who, report)) out.send(who, message_of(report));

@@ -135,6 +135,20 @@ std::string left_out_text(const run_options& options, const current_instance& cu
                           const std::string& name);
 std::string health_advice(const node& who);
 std::string left_out_advice(const current_instance& current, const std::string& name);
+void tell_report(current_instance& current, const roster& nodes, outbox& out, bool is_last,
+                 int exit_code, std::string next);
+void tell_what_is_next(current_instance& current, const roster& nodes, outbox& out);
+void tell_report_again(const current_instance& current, outbox& out, node& who);
+void end_age(current_instance& current, const round_age& age, machine_time now,
+             const timers& timing);
+duration pause_before_next(const current_instance& current, settle_timer& choice, machine_time now,
+                           const timers& timing, const std::optional<cause>& charged);
+std::string leave_out(current_instance& current, outbox& out, const blamed_node& by);
+std::string how_it_goes_on(current_instance& current, settle_timer& choice, machine_time now,
+                           const timers& timing, outbox& out, const std::optional<cause>& charged,
+                           const blamed_node& by);
+timer_moment refill_at(const entered_phase& phase, const current_instance& current,
+                       const round_age& age, const root_cause& causes, const timers& timing);
 
 // recovery.cpp: those of a found round that have not come back. Null: it is not known to be
 // dead.

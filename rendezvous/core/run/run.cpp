@@ -62,7 +62,10 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       {[](const state& run) -> timer_moment { return run.stalls.deadline(); },
        &state::look_at_stalls},
       // A round has run for restart_window.
-      {[](const state& run) { return run.refill_at(); }, &state::refill_budget},
+      {[](const state& run) {
+         return refill_at(run.phase, run.current, run.age, run.causes, run.timing());
+       },
+       &state::refill_budget},
       // A node does not stop.
       {[](const state& run) { return stop_overdue_at(run.phase, run.memberships, run.stop); },
        &state::on_stop_overdue},
@@ -160,7 +163,7 @@ void run::state::apply(const agent_joined& event) {
   }
   // Only now: it may have been refused, or is to be fenced.
   if (node* const here = nodes.find(event.connection); here != nullptr && is_acked(*here)) {
-    tell_report_again(*here);
+    tell_report_again(current, out, *here);
     out.send(*here, std::make_shared<const daemon_message>(ack{greeting.state.seq}));
   }
 }

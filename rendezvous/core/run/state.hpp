@@ -201,14 +201,9 @@ struct run::state {
   void leave_round();
 
   // restarts.cpp: rules 6, 12 and 13.
-  void end_age();
   bool charge(const std::optional<cause>& why, blamed_node& by);
-  std::string how_it_goes_on(const std::optional<cause>& charged, const blamed_node& by);
-  duration pause_before_next(const std::optional<cause>& charged);
-  std::string leave_out(const blamed_node& by);
   void dismiss(const blamed_node& one);
   void refuse_left_out();
-  timer_moment refill_at() const;
   void refill_budget();
 
   // gather.cpp: rules 13 and 14.
@@ -218,9 +213,6 @@ struct run::state {
   void release_unneeded();
 
   // restarts.cpp: what is said of a round.
-  void tell_report(bool is_last, int exit_code, std::string next);
-  void tell_what_is_next();
-  void tell_report_again(node& who);
 
   // stop.cpp: liveness and fencing.
   void check_liveness();

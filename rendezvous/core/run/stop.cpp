@@ -27,7 +27,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
   out.note(note_level::warning, "round " + std::to_string(rounds.newest()) + " ends: " + text);
   current.lasted = lasted_so_far(phase, age, now);
-  end_age();
+  end_age(current, age, now, timing());
   enter(run_phase::stopping);
   memberships.end_start();
   current.last_end = text;
@@ -173,9 +173,10 @@ void run::state::end_of_stop() {
     close(exit_code_of(operators), operators, describe(operators));
     return;
   }
-  current.untold_next = what_is_next(current, real_now, why) + how_it_goes_on(why, by) +
+  current.untold_next = what_is_next(current, real_now, why) +
+                        how_it_goes_on(current, choice, now, timing(), out, why, by) +
                         health_phrase(current, nodes, groups, unhealthy);
-  if (groups.here() != 0 || left_drained(nodes).empty()) tell_what_is_next();
+  if (groups.here() != 0 || left_drained(nodes).empty()) tell_what_is_next(current, nodes, out);
   dismiss(by);
   dismiss_unhealthy(nodes, unhealthy, notice);
   if (choice.wants_quiet() || choice.is_pausing(now)) {
