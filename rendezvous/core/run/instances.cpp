@@ -392,7 +392,8 @@ bool knows_of_round(const status& said) {
 
 // Of another instance than that of the newcomers here, of whom nobody has been placed. One who
 // comes and goes with ever new instances holds them up for so many windows only.
-bool run::state::is_of_running_instance(const node& who) const {
+bool is_of_running_instance(const entered_phase& phase, const current_instance& current,
+                            const recovery_claims& claims, const node& who) {
   if (!is_recovering(phase, claims) && !claims.may_reopen()) return false;
   const bool waits = phase == run_phase::gathering || phase == run_phase::preparing;
   return waits && !current.has_placed && who.node_state != node_state::fenced &&

@@ -233,7 +233,7 @@ bool is_candidate(const roster& nodes, const node& who) {
 }
 
 // An ack renews the lease of its receiver. Who is to have no workers, and may have some, gets none.
-bool run::state::is_acked(const node& who) const {
+bool is_acked(const recovery_claims& claims, const node& who) {
   const bool may_live = may_have_workers(who.state);
   if (who.node_state == node_state::claimant && may_live && is_outdated_claim(claims, who))
     return false;
@@ -295,7 +295,7 @@ void run::state::recognise(node& who) {
       place_taken_text(options, phase, current, said.instance, who.greeting.job);
   if (!taken.empty() && who.membership == nullptr) return refuse(who, taken, displaced_exit_code);
   if (phase == run_phase::closed) open_instance(who.fresh_instance, who.greeting.job);
-  if (is_recovering(phase, claims) || is_of_running_instance(who)) {
+  if (is_recovering(phase, claims) || is_of_running_instance(phase, current, claims, who)) {
     claim(who);
     return;
   }

@@ -310,7 +310,7 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
   fix_settings(group);  // The others are refused, and so forgotten.
   current.has_placed = true;
   causes.clear();
-  take_found_facts(still_here);
+  take_found_facts(current, age, still_here);
   if (is_complete(still_here, rounds.newest())) {
     keep_round(still_here);
   } else if (!current.due && !dead.has_any_of(current.id, rounds.newest()) &&
@@ -331,7 +331,8 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
 }
 
 // What its members know of it: what all places share, and since when it has run.
-void run::state::take_found_facts(const std::vector<node*>& claimants) {
+void take_found_facts(current_instance& current, round_age& age,
+                      const std::vector<node*>& claimants) {
   std::optional<machine_time> since;
   for (const node* const who : claimants) {
     if (who->state.assignment) current.common = *who->state.assignment;
@@ -500,7 +501,7 @@ void run::state::take_the_dead() {
     const bool is_unknown = one.holder() == nullptr && one.is_unreachable();
     if (!is_unknown || dead_holder(dead, current, rounds, one) == nullptr) continue;
     memberships.mark_dead(one);
-    const cause why = cause_of_missing(one, guardians_text);
+    const cause why = cause_of_missing(current, rounds, dead, one, guardians_text);
     causes.add(why, real_now);
     remember_departure(*dead_holder(dead, current, rounds, one), why);
     acknowledge(notice, memberships, stop, now, one);
@@ -513,7 +514,8 @@ const dead_node* dead_holder(const dead_members& dead, const current_instance& c
 }
 
 // The loss of a member that this daemon has never seen.
-cause run::state::cause_of_missing(const membership& of, std::string text) const {
+cause cause_of_missing(const current_instance& current, const round_numbers& rounds,
+                       const dead_members& dead, const membership& of, std::string text) {
   cause why;
   why.round = rounds.newest();
   why.group_rank = of.group_rank();
@@ -538,13 +540,16 @@ void run::state::remember_departure(const dead_node& who, const cause& why) {
 
 // A peer that others have lost, by their own words, is one that has not come back, if any; and
 // where they say nothing of it, that is why their round has ended.
-std::optional<cause> run::state::cause_of_not_back() const {
+std::optional<cause> cause_of_not_back(const current_instance& current, const round_numbers& rounds,
+                                       const round_memberships& memberships,
+                                       const dead_members& dead) {
   const bool is_seen = std::any_of(memberships.begin(), memberships.end(),
                                    [](const membership& one) { return one.holder() != nullptr; });
   if (!is_seen) return std::nullopt;  // its memberships are not known
   for (const membership& one : memberships) {
     if (one.holder() != nullptr || !one.is_unreachable()) continue;
-    return cause_of_missing(one, "it has not come back since the rendezvous daemon was restarted");
+    return cause_of_missing(current, rounds, dead, one,
+                            "it has not come back since the rendezvous daemon was restarted");
   }
   return std::nullopt;
 }

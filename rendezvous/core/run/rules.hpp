@@ -71,10 +71,13 @@ bool is_audible(const current_instance& current, machine_time now, const node& w
 bool is_able(const node& who);
 bool is_fit(const node& who);
 bool is_candidate(const roster& nodes, const node& who);
+bool is_acked(const recovery_claims& claims, const node& who);
 
 // instances.cpp: instances before this one.
 bool completes_success(const entered_phase& phase, current_instance& current,
                        const round_numbers& rounds, const node& who);
+bool is_of_running_instance(const entered_phase& phase, const current_instance& current,
+                            const recovery_claims& claims, const node& who);
 
 // record.cpp: what outlives the daemon.
 void go_on_from(current_instance& current, round_numbers& rounds, const run_record& record);
@@ -156,6 +159,13 @@ const dead_node* dead_holder(const dead_members& dead, const current_instance& c
                              const round_numbers& rounds, const membership& of);
 void add_ends_of_missing(const dead_node* who, const current_instance& current,
                          std::vector<ended_ranks>& ends);
+void take_found_facts(current_instance& current, round_age& age,
+                      const std::vector<node*>& claimants);
+cause cause_of_missing(const current_instance& current, const round_numbers& rounds,
+                       const dead_members& dead, const membership& of, std::string text);
+std::optional<cause> cause_of_not_back(const current_instance& current, const round_numbers& rounds,
+                                       const round_memberships& memberships,
+                                       const dead_members& dead);
 
 // round.cpp: the round.
 bool is_prepared(const current_instance& current, const round_numbers& rounds,

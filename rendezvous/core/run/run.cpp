@@ -162,7 +162,7 @@ void run::state::apply(const agent_joined& event) {
     recognise(who);
   }
   // Only now: it may have been refused, or is to be fenced.
-  if (node* const here = nodes.find(event.connection); here != nullptr && is_acked(*here)) {
+  if (node* const here = nodes.find(event.connection); here != nullptr && is_acked(claims, *here)) {
     tell_report_again(current, out, *here);
     out.send(*here, std::make_shared<const daemon_message>(ack{greeting.state.seq}));
   }
@@ -200,7 +200,7 @@ void run::state::apply(const status_received& event) {
   if (has_obeyed && who->obedience == obedience::ignores) {
     who->obedience = may_have_workers(who->state) ? obedience::overdue : obedience::obeys;
   }
-  if (is_acked(*who)) {
+  if (is_acked(claims, *who)) {
     out.send(*who, std::make_shared<const daemon_message>(ack{event.status.seq}));
   }
   const machine_time word_before = std::exchange(who->heard, now);

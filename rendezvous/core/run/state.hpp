@@ -147,7 +147,6 @@ struct run::state {
   std::string refusal(const agent_joined& event) const;
   void refuse(node& who, std::string text, int exit_code = refused_exit_code);
   void refuse_doubles(const node& holder, machine_time word_before);
-  bool is_acked(const node& who) const;
   void recount(node& who);
   void count(node& who);
   bool count_alone(node& who);
@@ -224,7 +223,6 @@ struct run::state {
   void fence(node& who);
 
   // instances.cpp: what may live of instances before this one.
-  bool is_of_running_instance(const node& who) const;
   void watch_ending(node& who);
   void lose_ending();
   void remember_lost(const node& who, bool proof);
@@ -244,7 +242,6 @@ struct run::state {
   // recovery.cpp: what is made of them.
   void adopt(instance_id which, const std::vector<node*>& claimants);
   void adopt_round(const std::vector<node*>& claimants);
-  void take_found_facts(const std::vector<node*>& claimants);
   void keep_round(const std::vector<node*>& claimants);
   void end_found_round(const std::vector<node*>& claimants);
   void end_unseen_round(const std::vector<node*>& claimants);
@@ -255,8 +252,6 @@ struct run::state {
   void hear_of_dead(const guardian_reported& event);
   void take_the_dead();
   void remember_departure(const dead_node& who, const cause& why);
-  cause cause_of_missing(const membership& of, std::string text) const;
-  std::optional<cause> cause_of_not_back() const;
 
   // instances.cpp: rule 9, drain and operator.
   void tell_closed(node& who, closed_instance& record);

@@ -149,7 +149,8 @@ bool shows_stop(const current_instance& current, const node& member, const statu
 void run::state::end_of_stop() {
   std::optional<cause> first = final_cause(rounds, memberships, causes, stop, clock);
   if (!first || first->is_secondary) {
-    if (std::optional<cause> gone = cause_of_not_back()) first = std::move(gone);
+    if (std::optional<cause> gone = cause_of_not_back(current, rounds, memberships, dead))
+      first = std::move(gone);
   }
   const std::optional<cause> why = stop.is_free() ? std::nullopt : first;
   if (why) current.last_cause = why;
