@@ -31,8 +31,10 @@ void run::state::check_gathering() {
   if (!current.is_decided()) return;  // the last node was one of those
   take_reserves();
   settings_group* const best = groups.ready(now, phase.since());
-  if (best != nullptr && !older_may_live() && start_round(*best)) return;
-  if (now >= gather_until()) {
+  if (best != nullptr && !older_may_live(current, older, closed, earlier, clock) &&
+      start_round(*best))
+    return;
+  if (now >= gather_until(phase, current, older, closed, earlier, timing(), clock)) {
     std::string text =
         "gave up after " + to_text(now - phase.since()) + " (join_timeout): " + reason();
     if (const auto gone = current.gone.told(real_now)) text += "; " + sentence_of(*gone);
@@ -41,10 +43,15 @@ void run::state::check_gathering() {
 }
 
 // Waiting for workers of an older instance is nobody's fault here.
-machine_time run::state::gather_until() const {
+machine_time gather_until(const entered_phase& phase, const current_instance& current,
+                          const stale_workers& older, const closed_instances& closed,
+                          const persisted_run& earlier, const timers& timing,
+                          const machine_clock& clock) {
   const machine_time since =
-      current.settings ? phase.since() : std::max(phase.since(), clock.own(older_until()));
-  return since + timing().join_timeout;
+      current.settings
+          ? phase.since()
+          : std::max(phase.since(), clock.own(older_until(older, closed, earlier, clock)));
+  return since + timing.join_timeout;
 }
 
 void run::state::begin_gathering() {
@@ -188,7 +195,7 @@ bool run::state::start_round(settings_group& group) {
     addresses.push_back({member.greeting.address, member.greeting.own_address, member.peer_address,
                          member.local_address});
   }
-  note_placed();
+  note_placed(current, memberships, timing());
   causes.clear();
   current.is_found = false;
   current.common = {};

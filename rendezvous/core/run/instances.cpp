@@ -49,7 +49,9 @@ int code_of_drain(const status& said) {
 
 // One that was away when its run was closed may say that all had ended well at its place. Where
 // that is so at every place, nothing has failed and there was nothing to stop.
-void run::state::learn_of_success(closed_instance& record, const status& said) {
+void learn_of_success(const run_options& options, const entered_phase& phase,
+                      current_instance& current, closed_instances& closed, outbox& out,
+                      closed_instance& record, const status& said) {
   const bool is_news = record.exit_code != 0 && said.assignment && has_succeeded(said);
   if (!is_news || !record.left.complete_success(said)) return;
   record.exit_code = 0;
@@ -75,7 +77,7 @@ bool completes_success(const entered_phase& phase, current_instance& current,
 }
 
 void run::state::tell_closed(node& who, closed_instance& record) {
-  learn_of_success(record, who.state);
+  learn_of_success(options, phase, current, closed, out, record, who.state);
   who.node_state = node_state::closing;
   recount(who);
   groups.leave(who);
@@ -164,7 +166,7 @@ void run::state::open_instance(instance_id fresh, const std::optional<started_jo
   const std::optional<started_job> before =
       earlier.is_there() ? earlier.record()->job : current.job;
   const std::optional<started_job>& job = options.opened_by ? options.opened_by : by;
-  if (!may_be_same_job(options, before, job)) leave_other_job(before);
+  if (!may_be_same_job(options, before, job)) leave_other_job(older, closed, rounds, out, before);
   current = current_instance{.id = fresh, .opened_at = real_now, .job = job};
   claims = {};
   earlier.drop();
@@ -184,7 +186,8 @@ void run::state::dismiss_unable(node& who) {
 
 // The same of one that is refused as well: of a command line that is wrong in one place, what can
 // be read may not be what the others have.
-void run::state::hear_of_unable(const agent_joined& event) {
+void hear_of_unable(current_instance& current, wait_message& notice, outbox& out,
+                    const agent_joined& event) {
   const hello& greeting = event.hello;
   current.unable = {place_name(greeting, event.peer_address, event.local_address),
                     greeting.node + " takes no part: " + greeting.state.causes.front().text};
@@ -400,7 +403,7 @@ bool is_of_running_instance(const entered_phase& phase, const current_instance& 
          who.state.instance != current.id && knows_of_round(who.state);
 }
 
-void run::state::watch_ending(node& who) {
+void watch_ending(stale_workers& older, wait_message& notice, machine_time now, node& who) {
   const bool was_told =
       who.node_state == node_state::fenced || who.node_state == node_state::closing;
   const bool is_ending = was_told && has_living_workers(who.state);
@@ -424,7 +427,9 @@ void run::state::lose_ending() {
 }
 
 // A node of an older instance went before it said that its workers are gone.
-void run::state::remember_lost(const node& who, bool proof) {
+void remember_lost(const entered_phase& phase, const current_instance& current,
+                   stale_workers& older, const closed_instances& closed, const machine_clock& clock,
+                   const node& who, bool proof) {
   if (current.settings && phase != run_phase::closed) return;
   const bool is_claimant = who.node_state == node_state::claimant;
   const bool was_told =
@@ -442,24 +447,26 @@ void run::state::remember_lost(const node& who, bool proof) {
   if (proof) {
     // Of a closed instance more is known.
     if (was_alone || who.node_state == node_state::closing) return;
-    until = real_now + with_margin(2 * timing.isolation_limit);
+    until = clock.real_now() + with_margin(2 * timing.isolation_limit);
   }
   older.raise_lost_until(until);
 }
 
 // Of a round that is left while some of it cannot be reached: an operator does not wait for them.
-void run::state::remember_leftovers() {
+void remember_leftovers(current_instance& current, const round_numbers& rounds,
+                        const round_memberships& memberships, const round_stop& stop,
+                        const timers& timing, const machine_clock& clock) {
   if (memberships.empty()) return;
   current.left_behind = {};
   current.left_behind.round = rounds.newest();
   for (const membership& one : memberships) {
     if (one.has_succeeded()) current.left_behind.succeeded.insert(one.group_rank());
   }
-  const std::optional<machine_time> until = fence_until(memberships, stop, timing());
-  if (!until || now >= *until) return;
+  const std::optional<machine_time> until = fence_until(memberships, stop, timing);
+  if (!until || clock.now() >= *until) return;
   current.left_behind.until = clock.real(*until);
   current.left_behind.is_held = !stop.has_let_go();
-  current.left_behind.let_go_limit = with_margin(2 * timing().isolation_limit);
+  current.left_behind.let_go_limit = with_margin(2 * timing.isolation_limit);
   current.left_behind.unknown = memberships.unknown();
   for (const membership& one : memberships) {
     if (one.holder() == nullptr || !one.is_unreachable()) continue;
@@ -467,17 +474,23 @@ void run::state::remember_leftovers() {
   }
 }
 
-time_point run::state::older_until() const {
+time_point older_until(const stale_workers& older, const closed_instances& closed,
+                       const persisted_run& earlier, const machine_clock& clock) {
   const time_point until = std::max(older.lost_until(), closed.living_until());
   return std::max(until, persisted_living_until(clock, earlier).value_or(until));
 }
 
-bool run::state::older_may_live() const {
-  return !current.settings && (!older.ending().empty() || real_now < older_until());
+bool older_may_live(const current_instance& current, const stale_workers& older,
+                    const closed_instances& closed, const persisted_run& earlier,
+                    const machine_clock& clock) {
+  return !current.settings &&
+         (!older.ending().empty() || clock.real_now() < older_until(older, closed, earlier, clock));
 }
 
-timer_moment run::state::older_deadline() const {
-  if (!older_may_live()) return std::nullopt;
+timer_moment older_deadline(const current_instance& current, const stale_workers& older,
+                            const closed_instances& closed, const persisted_run& earlier,
+                            const roster& nodes, const machine_clock& clock) {
+  if (!older_may_live(current, older, closed, earlier, clock)) return std::nullopt;
   std::optional<machine_time> next;
   for (const auto& [order, since] : older.ending()) {
     const machine_time due =
@@ -485,19 +498,21 @@ timer_moment run::state::older_deadline() const {
     if (!next || due < *next) next = due;
   }
   if (next) return next;
-  return older_until();
+  return older_until(older, closed, earlier, clock);
 }
 
-std::string run::state::older_reason() const {
-  if (!older_may_live()) return {};
+std::string older_reason(const current_instance& current, const stale_workers& older,
+                         const closed_instances& closed, const persisted_run& earlier,
+                         const roster& nodes, const machine_clock& clock) {
+  if (!older_may_live(current, older, closed, earlier, clock)) return {};
   std::string who;
   if (!older.ending().empty()) who = " of " + nodes.at(older.ending().begin()->first).label();
   std::string text =
       "; waiting until the workers" + who + " of an earlier life of this run must be gone";
   const std::optional<machine_time> remembered = earlier.living_until();
-  const leftovers* const known = sole_older();
+  const leftovers* const known = sole_older(older, closed, clock);
   const members_by_name* missing = known == nullptr ? nullptr : &known->members;
-  if (remembered && now < *remembered) missing = &earlier.members();
+  if (remembered && clock.now() < *remembered) missing = &earlier.members();
   if (missing == nullptr) return text;
   if (const std::vector<std::string> names = missing->missing_names(); !names.empty()) {
     text += ", or until " + text_of_names(names, missing->missing()) +
@@ -507,9 +522,10 @@ std::string run::state::older_reason() const {
 }
 
 // Of the one closed instance that is waited for, if nothing else is.
-const leftovers* run::state::sole_older() const {
-  const bool others_may_live = !older.ending().empty() || real_now < older.lost_until();
-  return others_may_live ? nullptr : closed.sole_living(real_now);
+const leftovers* sole_older(const stale_workers& older, const closed_instances& closed,
+                            const machine_clock& clock) {
+  const bool others_may_live = !older.ending().empty() || clock.real_now() < older.lost_until();
+  return others_may_live ? nullptr : closed.sole_living(clock.real_now());
 }
 
 bool stale_workers::add_ending(std::uint64_t order, machine_time now) {
@@ -561,7 +577,8 @@ bool may_be_same_job(const run_options& options, const std::optional<started_job
 }
 
 // One that stands alone asks all who came.
-bool run::state::is_record_of_another() const {
+bool is_record_of_another(const run_options& options, const persisted_run& earlier,
+                          const roster& nodes) {
   const std::optional<started_job>& job = earlier.record()->job;
   if (options.opened_by) return !is_same_job(job, options.opened_by);
   return std::none_of(nodes.begin(), nodes.end(), [&](const auto& one) {
@@ -579,7 +596,8 @@ void run::state::make_way_for(const hello& newcomer) {
 }
 
 // Nothing of the job before is waited for.
-void run::state::leave_other_job(const std::optional<started_job>& before) {
+void leave_other_job(stale_workers& older, closed_instances& closed, round_numbers& rounds,
+                     outbox& out, const std::optional<started_job>& before) {
   out.note(note_level::info,
            "a new job begins; what " + as_another(before) + " has left no longer counts");
   older.drop_lost();

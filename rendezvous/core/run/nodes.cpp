@@ -130,7 +130,7 @@ void run::state::forget_excess() {
                " nodes have joined and lost their connections: forgot half of them");
   absent.resize(absent.size() / 2);
   for (const auto& [heard, order] : absent) {
-    remember_lost(nodes.at(order), false);
+    remember_lost(phase, current, older, closed, clock, nodes.at(order), false);
     forget(nodes.at(order));
   }
 }
@@ -252,7 +252,7 @@ void run::state::recount(node& who) {
   } else {
     stuck.erase(who.order);
   }
-  watch_ending(who);
+  watch_ending(older, notice, now, who);
   count(who);
 }
 

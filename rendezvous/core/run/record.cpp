@@ -120,8 +120,9 @@ void run::state::close_as_due() {
 
 // Of those who are here nobody knows of a round.
 void run::state::begin_instance(const node& opener) {
-  if (earlier.is_there() && earlier.record()->due && !is_record_of_another()) end_due_record();
-  if (!earlier.is_there() || is_record_of_another()) {
+  if (earlier.is_there() && earlier.record()->due && !is_record_of_another(options, earlier, nodes))
+    end_due_record();
+  if (!earlier.is_there() || is_record_of_another(options, earlier, nodes)) {
     return open_instance(opener.fresh_instance, opener.greeting.job);
   }
   const persisted_run before = earlier;
@@ -157,7 +158,8 @@ void run::state::end_lost_instance() {
 }
 
 // The node that hosts this daemon dies with it, and then the others let go of each other.
-void run::state::note_placed() {
+void note_placed(current_instance& current, const round_memberships& memberships,
+                 const timers& timing) {
   current.placed.count = static_cast<std::uint32_t>(memberships.size());
   std::vector<std::string> names;
   names.reserve(memberships.size());
@@ -168,7 +170,7 @@ void run::state::note_placed() {
   }
   current.placed.names = shared_list<std::string>(std::move(names));
   current.placed.gone_after =
-      is_hosted ? with_margin(2 * timing().isolation_limit) : timing().orphan_limit;
+      is_hosted ? with_margin(2 * timing.isolation_limit) : timing.orphan_limit;
 }
 
 run_record record_of(const run_options& options, const current_instance& current,
@@ -192,13 +194,15 @@ run_record record_of(const run_options& options, const current_instance& current
 }
 
 // Of an instance that has placed nobody: who may live on of those before it.
-void run::state::remember_older(run_record& record) const {
-  time_point until = older_until();
-  if (!older.ending().empty()) until = std::max(until, current.opened_at + timing().orphan_limit);
-  if (until <= real_now) return;
+void remember_older(const current_instance& current, const stale_workers& older,
+                    const closed_instances& closed, const persisted_run& earlier,
+                    const timers& timing, const machine_clock& clock, run_record& record) {
+  time_point until = older_until(older, closed, earlier, clock);
+  if (!older.ending().empty()) until = std::max(until, current.opened_at + timing.orphan_limit);
+  if (until <= clock.real_now()) return;
   record.nodes = nodes_per_run_max;
   record.gone_after = until - current.opened_at;
-  const leftovers* const known = sole_older();
+  const leftovers* const known = sole_older(older, closed, clock);
   if (known == nullptr || known->members.names().empty()) return;
   record.nodes = known->members.size();
   record.members = known->members.names();
@@ -241,7 +245,7 @@ std::optional<run_record> run::state::record_now() const {
   record.gone_after = current.placed.gone_after;
   record.lost_after =
       current.settings ? current.settings->timing.orphan_limit : timers().orphan_limit;
-  if (!current.settings) remember_older(record);
+  if (!current.settings) remember_older(current, older, closed, earlier, timing(), clock, record);
   if (phase == run_phase::stopping && !stop.is_free() && !current.operator_stop) {
     foresee_charge(current, rounds, real_now, causes.get(), record);
   }

@@ -268,7 +268,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   if (phase != run_phase::running) {
     rounds.raise_floor(std::max(newest + 1, rounds.reserved()));
   }
-  if (!is_record_newer) note_placed();
+  if (!is_record_newer) note_placed(current, memberships, timing());
   if (phase != run_phase::running) {
     // Not all of them have been seen.
     current.placed.count = std::max(current.placed.count, before.count);

@@ -40,6 +40,10 @@ void dismiss_unhealthy(roster& nodes, const std::set<std::uint64_t>& unhealthy,
                        const wait_message& notice);
 void watch_health(std::set<std::uint64_t>& unhealthy, node& who);
 void tell_taken(current_instance& current, outbox& out, const std::string& text);
+machine_time gather_until(const entered_phase& phase, const current_instance& current,
+                          const stale_workers& older, const closed_instances& closed,
+                          const persisted_run& earlier, const timers& timing,
+                          const machine_clock& clock);
 
 // instances.cpp: whose it is.
 const std::optional<started_job>& job_here(const run_options& options, const entered_phase& phase,
@@ -78,6 +82,35 @@ bool completes_success(const entered_phase& phase, current_instance& current,
                        const round_numbers& rounds, const node& who);
 bool is_of_running_instance(const entered_phase& phase, const current_instance& current,
                             const recovery_claims& claims, const node& who);
+time_point older_until(const stale_workers& older, const closed_instances& closed,
+                       const persisted_run& earlier, const machine_clock& clock);
+bool older_may_live(const current_instance& current, const stale_workers& older,
+                    const closed_instances& closed, const persisted_run& earlier,
+                    const machine_clock& clock);
+timer_moment older_deadline(const current_instance& current, const stale_workers& older,
+                            const closed_instances& closed, const persisted_run& earlier,
+                            const roster& nodes, const machine_clock& clock);
+const leftovers* sole_older(const stale_workers& older, const closed_instances& closed,
+                            const machine_clock& clock);
+std::string older_reason(const current_instance& current, const stale_workers& older,
+                         const closed_instances& closed, const persisted_run& earlier,
+                         const roster& nodes, const machine_clock& clock);
+void watch_ending(stale_workers& older, wait_message& notice, machine_time now, node& who);
+void remember_lost(const entered_phase& phase, const current_instance& current,
+                   stale_workers& older, const closed_instances& closed, const machine_clock& clock,
+                   const node& who, bool proof);
+void remember_leftovers(current_instance& current, const round_numbers& rounds,
+                        const round_memberships& memberships, const round_stop& stop,
+                        const timers& timing, const machine_clock& clock);
+void leave_other_job(stale_workers& older, closed_instances& closed, round_numbers& rounds,
+                     outbox& out, const std::optional<started_job>& before);
+void hear_of_unable(current_instance& current, wait_message& notice, outbox& out,
+                    const agent_joined& event);
+bool is_record_of_another(const run_options& options, const persisted_run& earlier,
+                          const roster& nodes);
+void learn_of_success(const run_options& options, const entered_phase& phase,
+                      current_instance& current, closed_instances& closed, outbox& out,
+                      closed_instance& record, const status& said);
 
 // record.cpp: what outlives the daemon.
 void go_on_from(current_instance& current, round_numbers& rounds, const run_record& record);
@@ -89,6 +122,11 @@ run_record record_of(const run_options& options, const current_instance& current
                      const round_numbers& rounds, const closed_instances& closed);
 void foresee_charge(const current_instance& current, const round_numbers& rounds,
                     time_point real_now, const std::optional<cause>& why, run_record& record);
+void note_placed(current_instance& current, const round_memberships& memberships,
+                 const timers& timing);
+void remember_older(const current_instance& current, const stale_workers& older,
+                    const closed_instances& closed, const persisted_run& earlier,
+                    const timers& timing, const machine_clock& clock, run_record& record);
 
 // recovery.cpp: claims.
 bool is_recovering(const entered_phase& phase, const recovery_claims& claims);
@@ -180,6 +218,9 @@ desired base_desired(const current_instance& current, const round_numbers& round
 message_pointer finished(desired value);
 const timers& timing_of(const current_instance& current, const node& member);
 bool may_gather(const entered_phase& phase, const recovery_claims& claims, const roster& nodes);
+bool is_deserted(const entered_phase& phase, const current_instance& current,
+                 const stale_workers& older, const persisted_run& earlier, const roster& nodes,
+                 time_point at);  // nobody is here, and nobody is waited for
 
 // stop.cpp: its stop, fencing.
 timer_moment stop_overdue_at(const entered_phase& phase, const round_memberships& memberships,

@@ -85,12 +85,17 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       }},
       // Workers of an older instance must be gone.
       {[](const state& run) -> timer_moment {
-        return may_gather(run.phase, run.claims, run.nodes) ? run.older_deadline() : std::nullopt;
+        return may_gather(run.phase, run.claims, run.nodes)
+                   ? older_deadline(run.current, run.older, run.closed, run.earlier, run.nodes,
+                                    run.clock)
+                   : std::nullopt;
       }},
       // Too few nodes have come within join_timeout.
       {[](const state& run) -> timer_moment {
         const bool waits = may_gather(run.phase, run.claims, run.nodes) && run.current.is_decided();
-        return waits ? timer_moment(run.gather_until()) : std::nullopt;
+        return waits ? timer_moment(gather_until(run.phase, run.current, run.older, run.closed,
+                                                 run.earlier, run.timing(), run.clock))
+                     : std::nullopt;
       }},
       // The next choice has waited long enough.
       {[](const state& run) -> timer_moment {
@@ -107,20 +112,25 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
   return table;
 }
 
-bool run::state::is_deserted(time_point at) const {
+bool is_deserted(const entered_phase& phase, const current_instance& current,
+                 const stale_workers& older, const persisted_run& earlier, const roster& nodes,
+                 time_point at) {
   if (!nodes.empty() || at < older.lost_until()) return false;
   return phase == run_phase::closed || (!current.is_decided() && !earlier.is_there());
 }
 
 std::optional<time_point> run::over_since(time_point now) const {
   const state& self = *state_;
-  if (!self.is_deserted(now) || self.closed.empty()) return std::nullopt;
+  if (!is_deserted(self.phase, self.current, self.older, self.earlier, self.nodes, now) ||
+      self.closed.empty())
+    return std::nullopt;
   return self.closed.newest().closed_at;
 }
 
 bool run::forgettable(time_point now) const {
   const state& self = *state_;
-  return self.is_deserted(now) && self.closed.are_all_old(now);
+  return is_deserted(self.phase, self.current, self.older, self.earlier, self.nodes, now) &&
+         self.closed.are_all_old(now);
 }
 
 void run::state::apply(const agent_joined& event) {
@@ -142,7 +152,7 @@ void run::state::apply(const agent_joined& event) {
     const std::string text = refusal(event);
     if (!text.empty()) {
       if (cannot_start(greeting.state)) {
-        hear_of_unable(event);
+        hear_of_unable(current, notice, out, event);
       } else if (!difference(greeting).empty()) {
         remember_refusal(greeting);
       }
@@ -218,7 +228,7 @@ void run::state::apply(const status_received& event) {
       refuse_doubles(*who, word_before);
       return;
     case node_state::fenced:
-      watch_ending(*who);
+      watch_ending(older, notice, now, *who);
       // It has killed everything and joins anew; or all but what no signal ends, which need not
       // keep it from hearing that the run is over.
       if (who->state.instance == 0) {
@@ -230,7 +240,7 @@ void run::state::apply(const status_received& event) {
       return;
     case node_state::leaving:
     case node_state::closing:
-      watch_ending(*who);
+      watch_ending(older, notice, now, *who);
       return;
   }
 }
@@ -252,7 +262,7 @@ void run::state::apply(const agent_disconnected& event) {
   const bool was_told_to_go =
       who->node_state == node_state::closing || who->node_state == node_state::leaving;
   if (was_told_to_go && who->membership == nullptr) {
-    remember_lost(*who, false);
+    remember_lost(phase, current, older, closed, clock, *who, false);
     forget(*who);
   }
 }

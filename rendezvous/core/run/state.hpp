@@ -166,7 +166,6 @@ struct run::state {
 
   // gather.cpp: rules 1, 2 and 7.
   void check_gathering();
-  machine_time gather_until() const;
   void begin_gathering();
   void begin_settling();
   void choose();
@@ -223,15 +222,7 @@ struct run::state {
   void fence(node& who);
 
   // instances.cpp: what may live of instances before this one.
-  void watch_ending(node& who);
   void lose_ending();
-  void remember_lost(const node& who, bool proof);
-  void remember_leftovers();
-  time_point older_until() const;
-  bool older_may_live() const;
-  timer_moment older_deadline() const;
-  std::string older_reason() const;
-  const leftovers* sole_older() const;
 
   // recovery.cpp: claims.
   void claim(node& who);
@@ -256,19 +247,14 @@ struct run::state {
   // instances.cpp: rule 9, drain and operator.
   void tell_closed(node& who, closed_instance& record);
   void close(int exit_code, std::optional<cause> why, std::string text);
-  void learn_of_success(closed_instance& record, const status& said);
   void open_instance(instance_id fresh, const std::optional<started_job>& by);
   void drain(node& who);
   void dismiss_unable(node& who);
-  void hear_of_unable(const agent_joined& event);
   void release(node& who, int exit_code);
   void stop_by_operator(cause why);
-  bool is_deserted(time_point at) const;  // nobody is here, and nobody is waited for
 
   // instances.cpp: whose it is.
-  bool is_record_of_another() const;
   void make_way_for(const hello& newcomer);
-  void leave_other_job(const std::optional<started_job>& before);
 
   // record.cpp.
   void remember(const run_record& record);
@@ -276,8 +262,6 @@ struct run::state {
   void end_due_record();
   void close_as_due();
   void end_lost_instance();
-  void note_placed();
-  void remember_older(run_record& record) const;
   std::optional<run_record> record_now() const;
   bool is_recorded() const;
   void persist();

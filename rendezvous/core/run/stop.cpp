@@ -189,7 +189,7 @@ void run::state::end_of_stop() {
 
 // Members become nodes that wait; those that are gone are forgotten, and fenced should they return.
 void run::state::leave_round() {
-  remember_leftovers();
+  remember_leftovers(current, rounds, memberships, stop, timing(), clock);
   std::vector<node*> gone;
   std::vector<node*> unanswered;
   std::vector<node*> heedless;
@@ -241,7 +241,7 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   const bool was_waiting = is_fit(who);
   const bool had_spoken = stop.precedes(who.heard_step);
   const bool was_leaving = who.node_state != node_state::here;
-  if (who.membership == nullptr) remember_lost(who, proof);
+  if (who.membership == nullptr) remember_lost(phase, current, older, closed, clock, who, proof);
   detach(who, true);
   who.heard = last_word;
   if (who.membership == nullptr) {

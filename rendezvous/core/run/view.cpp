@@ -88,7 +88,7 @@ std::string run::state::gathering_reason() const {
   if (by_size.size() > 1) text += disagreement(options, nodes, *by_size[0], *by_size[1]);
   if (!current.refusal.empty() && !group.is_full()) text += "; " + current.refusal;
   if (waits) text += neighbour_text(neighbour);
-  text += older_reason();
+  text += older_reason(current, older, closed, earlier, nodes, clock);
   if (!stuck.empty()) {
     const node& first = nodes.at(*stuck.begin());
     text += "; " + first.label() +

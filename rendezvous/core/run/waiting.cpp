@@ -73,8 +73,10 @@ void run::state::limit_wait(ddprun::desired& value) const {
   } else if (const settings_group* const group = groups.largest()) {
     if (group->is_full()) return;
     value.is_last_call = group->has_enough();
-    until = value.is_last_call ? gathering::last_call_until(*group, now, phase.since())
-                               : std::optional(gather_until());
+    until =
+        value.is_last_call
+            ? gathering::last_call_until(*group, now, phase.since())
+            : std::optional(gather_until(phase, current, older, closed, earlier, timing(), clock));
   }
   if (until) value.left = std::clamp(*until - now, duration::zero(), timer_max);
 }
