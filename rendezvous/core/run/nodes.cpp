@@ -100,7 +100,7 @@ void run::state::attach(node& who, const agent_joined& event) {
   if (who.membership != nullptr) memberships.set_away(*who.membership, false);
   out.raise_seq(who.state.desired_seq);
   if (current.is_decided() && who.state.instance == current.id) raise_restarts_used(current, who);
-  watch_over(who);
+  watch_over(current, nodes, who);
   out.send(who, std::make_shared<const daemon_message>(
                     welcome{out.epoch(), options.version, timing_of(current, who)}));
 }
@@ -113,7 +113,7 @@ void run::state::detach(node& who, bool disconnect) {
   // What it said is of use only in the round that it has a place in, and is said again.
   if (who.membership == nullptr) who.state.causes.clear();
   recount(who);
-  watch_over(who);
+  watch_over(current, nodes, who);
 }
 
 // Connections that come and go leave a node each for a while. Half of them go at once, the longest
@@ -272,7 +272,7 @@ void run::state::count(node& who) {
   if (phase == run_phase::gathering) notice.change();
 }
 
-void run::state::watch_over(node& who) {
+void watch_over(const current_instance& current, roster& nodes, node& who) {
   const timers& timing = timing_of(current, who);
   nodes.watch(who, who.connection != 0 ? timing.node_timeout
                                        : std::min(timing.reconnect_grace, timing.node_timeout));

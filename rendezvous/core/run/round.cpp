@@ -48,7 +48,7 @@ void run::state::on_member_status(node& who, const status& before) {
     on_stop_status(who);
   } else if (said.instance == current.id && said.round == rounds.newest() && was_called) {
     collect_causes(rounds, causes, real_now, who);
-    hear_stall(who, before);
+    hear_stall(phase, memberships, stalls, now, who, before);
     on_progress(who);
   }
 }
@@ -70,7 +70,8 @@ void run::state::on_progress(node& who) {
       // A status that was under way is no step back.
       if (phase != run_phase::running || said.phase <= own.phase()) return;
       note_success(memberships, who);
-      if (memberships.advance(own, said.phase)) on_all_started();
+      if (memberships.advance(own, said.phase))
+        on_all_started(current, rounds, age, notice, now, out);
       return;
     case member_phase::failed:
       memberships.fall(own, member_phase::failed);
@@ -100,7 +101,8 @@ bool is_prepared(const current_instance& current, const round_numbers& rounds,
   return is_of_round && said.phase == member_phase::preparing && said.service_port != 0;
 }
 
-void run::state::on_all_started() {
+void on_all_started(const current_instance& current, round_numbers& rounds, round_age& age,
+                    wait_message& notice, machine_time now, outbox& out) {
   age.all_run(now);
   rounds.reserve_ahead();
   notice.change();
@@ -396,7 +398,8 @@ const std::optional<stall>& stall_of(const current_instance& current, const roun
 }  // namespace
 
 // With each heartbeat of a node whose ranks stand still; those of others cost nothing.
-void run::state::hear_stall(const node& who, const status& before) {
+void hear_stall(const entered_phase& phase, const round_memberships& memberships,
+                round_stalls& stalls, machine_time now, const node& who, const status& before) {
   if (phase != run_phase::running || memberships.size() == 1) return;
   if (who.state.stall) {
     stalls.hear(now);
@@ -408,7 +411,7 @@ void run::state::hear_stall(const node& who, const status& before) {
 void run::state::look_at_stalls() {
   std::vector<stalled_ranks> ranks;
   stall_scope scope{true, false};
-  duration age = duration::max();
+  duration stood = duration::max();
   bool do_all_stand = phase == run_phase::running;
   for (const membership& one : memberships) {
     if (!do_all_stand) break;
@@ -418,21 +421,23 @@ void run::state::look_at_stalls() {
     if (said) own = within(said->ranks, one.rank_first(), one.holder()->greeting.worker_count);
     do_all_stand = !own.empty();
     if (own.empty()) break;
-    age = std::min(age, said->age);
+    stood = std::min(stood, said->age);
     scope.needs_waiting = scope.needs_waiting || said->is_learnt;
     std::move(own.begin(), own.end(), std::back_inserter(ranks));
   }
   if (!stalls.look(do_all_stand) || ranks.empty()) return;
   const std::string sentence(first_of(sentence_of(ranks), sentence_bytes_max));
-  const std::string text = "no rank of this run has moved for " + to_text(age) +
+  const std::string text = "no rank of this run has moved for " + to_text(stood) +
                            (sentence.empty() ? "" : ": " + sentence);
   const auto hung = rank_that_hangs(ranks, scope);
-  if (hung) return tell_hung(*hung, text);
+  if (hung) return tell_hung(current, rounds, memberships, out, *hung, text);
   if (!sentence.empty()) out.note(note_level::warning, text + "; who it is cannot be said");
 }
 
-void run::state::tell_hung(std::uint32_t rank, const std::string& text) {
-  for (membership& one : memberships) {
+void tell_hung(const current_instance& current, const round_numbers& rounds,
+               const round_memberships& memberships, outbox& out, std::uint32_t rank,
+               const std::string& text) {
+  for (const membership& one : memberships) {
     node* const member = one.holder();
     if (member == nullptr || one.has_succeeded()) continue;
     const bool is_its =

@@ -76,6 +76,7 @@ bool is_able(const node& who);
 bool is_fit(const node& who);
 bool is_candidate(const roster& nodes, const node& who);
 bool is_acked(const recovery_claims& claims, const node& who);
+void watch_over(const current_instance& current, roster& nodes, node& who);
 
 // instances.cpp: instances before this one.
 bool completes_success(const entered_phase& phase, current_instance& current,
@@ -211,6 +212,13 @@ bool is_prepared(const current_instance& current, const round_numbers& rounds,
 void note_success(round_memberships& memberships, const node& member);
 void remember_loss(const entered_phase& phase, settle_timer& choice, machine_time now,
                    const timers& timing);
+void hear_stall(const entered_phase& phase, const round_memberships& memberships,
+                round_stalls& stalls, machine_time now, const node& who, const status& before);
+void tell_hung(const current_instance& current, const round_numbers& rounds,
+               const round_memberships& memberships, outbox& out, std::uint32_t rank,
+               const std::string& text);
+void on_all_started(const current_instance& current, round_numbers& rounds, round_age& age,
+                    wait_message& notice, machine_time now, outbox& out);
 
 // run.cpp: what agents are told, and by which timers.
 desired base_desired(const current_instance& current, const round_numbers& rounds, outbox& out,
@@ -239,6 +247,9 @@ std::optional<machine_time> fence_until(const round_memberships& memberships,
 std::string here_text(const roster& nodes, const gathering& groups);
 std::string missing_ranks(const roster& nodes, const settings_group& group);
 member_view member_seen(const round_memberships& memberships, const node& who, machine_time at);
+std::string stopping_reason(const current_instance& current, const round_numbers& rounds,
+                            const round_memberships& memberships, const round_stop& stop,
+                            const timers& timing);
 
 // waiting.cpp: what those who wait are told.
 bool is_missed(const entered_phase& phase, const gathering& groups, const settle_timer& choice,

@@ -150,7 +150,6 @@ struct run::state {
   void recount(node& who);
   void count(node& who);
   bool count_alone(node& who);
-  void watch_over(node& who);
   void recognise(node& who);
   void queue_for_round(node& who);
   void on_idle_status(node& who);
@@ -180,16 +179,13 @@ struct run::state {
   void on_progress(node& who);
   void assign_if_prepared();
   void assign_all();
-  void on_all_started();
   void join_restarts(const node& who);
   void on_start_timeout();
   void take_whereabouts();
   void on_unasked_end(node& who);
   bool waits_for_cause();
   void on_failure_grace_over();
-  void hear_stall(const node& who, const status& before);
   void look_at_stalls();
-  void tell_hung(std::uint32_t rank, const std::string& text);
 
   // stop.cpp: rules 4 and 6.
   void end_round(const cause* trigger, duration grace, std::string text, bool is_free = false);
@@ -270,7 +266,6 @@ struct run::state {
   // view.cpp.
   std::string reason() const;
   std::string gathering_reason() const;
-  std::string stopping_reason() const;
 };
 
 }  // namespace ddprun::core

@@ -225,7 +225,7 @@ void run::state::leave_round() {
 void run::state::check_liveness() {
   while (node* const due = nodes.due(now)) {
     node& who = *due;
-    watch_over(who);
+    watch_over(current, nodes, who);
     if (who.watch_at > now) continue;
     const bool was_connected = who.connection != 0;
     lose(who, false,
@@ -325,7 +325,8 @@ void run::state::tell_if_only_unreachable_are_left() {
   if (memberships.unreachable() == 0 || !memberships.are_all_ended_or_unreachable()) return;
   notice.change();
   if (is_stop_over(current, memberships, stop, timing(), now)) return;
-  if (stop.begins_to_wait()) out.note(note_level::warning, stopping_reason());
+  if (stop.begins_to_wait())
+    out.note(note_level::warning, stopping_reason(current, rounds, memberships, stop, timing()));
 }
 
 void run::state::mark_unreachable(membership& of) {

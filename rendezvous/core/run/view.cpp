@@ -99,7 +99,9 @@ std::string run::state::gathering_reason() const {
   return text;
 }
 
-std::string run::state::stopping_reason() const {
+std::string stopping_reason(const current_instance& current, const round_numbers& rounds,
+                            const round_memberships& memberships, const round_stop& stop,
+                            const timers& timing) {
   const std::string head =
       "stopping round " + std::to_string(rounds.newest()) + " (" + current.last_end + ")";
   std::string names;
@@ -119,7 +121,7 @@ std::string run::state::stopping_reason() const {
   if (!all_reached_are_down) return head + ", waiting for " + names;
   if (!stop.has_let_go()) {
     return head + "; no node of it can be reached, so its workers may still run: " + names +
-           "; waiting for one of them to come back, or for " + to_text(timing().orphan_limit);
+           "; waiting for one of them to come back, or for " + to_text(timing.orphan_limit);
   }
   return head + "; " + names + " cannot be reached: waiting until its workers must be gone";
 }
@@ -166,7 +168,7 @@ std::string run::state::reason() const {
       return text;
     }
     case run_phase::stopping:
-      return stopping_reason();
+      return stopping_reason(current, rounds, memberships, stop, timing());
     case run_phase::closed:
       return "closed: " + current.last_end;
   }
