@@ -481,18 +481,27 @@ TEST_CASE("a group that was fixed stays, alone, until it is not fixed any longer
 }
 
 // A node that cannot take part says why, and the others hear of it.
+namespace {
+
+// From its first word on.
+void make_unable(fake_node& who, const std::string& text) {
+  cause why;
+  why.kind = cause_class::start;
+  why.node = who.greeting.node;
+  why.text = text;
+  who.state.draining = true;
+  who.state.causes = {why};
+}
+
+}  // namespace
+
 TEST_CASE("a node that cannot start says why, and those who wait hear it at their next heartbeat") {
   run_story story;
   const run_settings settings = nodes_of(3, 3);
   fake_node& first = story.joined("a", settings);
   fake_node& second = story.joined("b", settings);
   fake_node& unable = story.node("c", settings);
-  unable.state.draining = true;
-  cause why;
-  why.kind = cause_class::start;
-  why.node = "c";
-  why.text = "train.py: No such file or directory";
-  unable.state.causes = {why};
+  make_unable(unable, "train.py: No such file or directory");
   story.connect(unable);
   CHECK(unable.wanted.phase == desired_phase::close);
   story.beat_all();
@@ -500,7 +509,7 @@ TEST_CASE("a node that cannot start says why, and those who wait hear it at thei
     CHECK(who->wanted.phase == desired_phase::wait);
     CHECK(who->wanted.warning == "c takes no part: train.py: No such file or directory");
     REQUIRE(who->wanted.gone);
-    CHECK(who->wanted.gone->why == why.text);
+    CHECK(who->wanted.gone->why == "train.py: No such file or directory");
   }
   story.goodbye(unable);
   SECTION("it ends nothing, and nobody waits for it") {
@@ -528,11 +537,7 @@ TEST_CASE("a node that cannot start is not spoken of once another has come for i
   fake_node& first = node_of_rank("a", 0);
   story.connect(first);
   fake_node& unable = node_of_rank("b", 1);
-  unable.state.draining = true;
-  cause why;
-  why.kind = cause_class::start;
-  why.text = "train.py: No such file or directory";
-  unable.state.causes = {why};
+  make_unable(unable, "train.py: No such file or directory");
   story.connect(unable);
   story.goodbye(unable);
   story.beat_all();
@@ -553,11 +558,7 @@ TEST_CASE("of a node that cannot start those who wait hear though its settings a
   run_story story;
   const fake_node& first = story.joined("a", nodes_of(3, 3));
   fake_node& unable = story.node("c", nodes_of(2, 2));
-  unable.state.draining = true;
-  cause why;
-  why.kind = cause_class::start;
-  why.text = "unknown option --nnode";
-  unable.state.causes = {why};
+  make_unable(unable, "unknown option --nnode");
   story.connect(unable);
   story.beat_all();
   CHECK(first.wanted.phase == desired_phase::wait);
@@ -567,11 +568,7 @@ TEST_CASE("of a node that cannot start those who wait hear though its settings a
 TEST_CASE("a node that cannot start ends no run that waits for others") {
   run_story story;
   fake_node& unable = story.node("c", nodes_of(2, 2));
-  unable.state.draining = true;
-  cause why;
-  why.kind = cause_class::start;
-  why.text = "no";
-  unable.state.causes = {why};
+  make_unable(unable, "no");
   story.connect(unable);
   story.goodbye(unable);
   fake_node& late = story.joined("a", nodes_of(2, 2));
