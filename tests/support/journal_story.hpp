@@ -61,4 +61,14 @@ inline fake_node& survivor(run_story& story, const std::string& name, std::uint3
   return who;
 }
 
+// A node that an earlier daemon let wait in this instance, and that comes back to this one.
+inline fake_node& back_from_waiting(run_story& story, const std::string& name,
+                                    const run_settings& settings, instance_id instance) {
+  fake_node& who = story.node(name, settings);
+  who.state.instance = instance;
+  who.state.desired_seq = 30;
+  story.connect(who);
+  return who;
+}
+
 }  // namespace ddprun::tests

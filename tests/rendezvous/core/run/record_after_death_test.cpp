@@ -270,10 +270,7 @@ TEST_CASE("after an end that was due it is known who is missing until somebody i
     CHECK(story.kept->nodes == 2);
     CHECK(story.kept->members == due_record().members);
     run_story third(keeping(story.kept));
-    fake_node& again = third.node("a", settings);
-    again.state.instance = 100;
-    again.state.desired_seq = 3;
-    third.connect(again);
+    fake_node& again = back_from_waiting(third, "a", settings, 100);
     third.pass(20s);
     CHECK(again.wanted.phase == desired_phase::wait);
     CHECK(says(third, "or until b (10.0.0.2) is back"));
@@ -285,10 +282,7 @@ TEST_CASE("after an end that was due it is known who is missing until somebody i
 
 TEST_CASE("nodes that had waited beside a round that failed beyond the budget are told the end") {
   run_story story(keeping(due_record()));
-  fake_node& waiting = story.node("c", nodes_of(2, 2));
-  waiting.state.instance = 42;
-  waiting.state.desired_seq = 30;
-  story.connect(waiting);
+  fake_node& waiting = back_from_waiting(story, "c", nodes_of(2, 2), 42);
   story.pass(11s);
   CHECK(waiting.wanted.phase == desired_phase::close);
   CHECK(waiting.wanted.exit_code == 3);

@@ -246,10 +246,7 @@ TEST_CASE("an instance of which nobody was placed has no round, whatever was bef
   CHECK(only.wanted.round == 0);
   REQUIRE(story.kept->instance == 100);
   run_story third(keeping(story.kept));
-  fake_node& again = third.node("a", nodes_of(2, 2));
-  again.state.instance = 100;
-  again.state.desired_seq = 3;
-  third.connect(again);
+  fake_node& again = back_from_waiting(third, "a", nodes_of(2, 2), 100);
   fake_node& other = third.joined("b", nodes_of(2, 2));
   CHECK(other.wanted.instance == 100);
   CHECK(again.wanted.phase == desired_phase::prepare);
