@@ -178,7 +178,7 @@ void run::state::open_instance(instance_id fresh, const std::optional<started_jo
 void run::state::dismiss_unable(node& who) {
   cause why = cause_of(rounds, who, cause_class::drain);
   why.text = who.state.causes.front().text;
-  remember_departure(who, why);
+  remember_departure(phase, current, notice, real_now, who, why);
   current.unable = {who.place_name(), who.label() + " takes no part: " + why.text};
   out.note(note_level::warning, current.unable.text);
   release(who, 0);
@@ -202,7 +202,7 @@ void run::state::drain(node& who) {
   if (who.membership == nullptr && cannot_start(who.state)) return dismiss_unable(who);
   cause why = cause_of(rounds, who, cause_class::drain);
   why.code = who.state.signal;
-  remember_departure(who, why);
+  remember_departure(phase, current, notice, real_now, who, why);
   if (phase == run_phase::stopping || phase == run_phase::settling) {
     // Judged when the next round is chosen: perhaps all are asked to leave.
     if (is_new && (who.membership != nullptr || choice.is_pausing(now)))

@@ -151,10 +151,11 @@ void run::state::forget(node& who) {
 }
 
 // What is wrong with a hello as such, or beside that of the same session before it.
-std::string run::state::problem_with(const hello& greeting, const node* known) const {
+std::string hello_problem(const run_options& options, const round_numbers& rounds,
+                          const outbox& out, const hello& greeting, const node* known) {
   std::string problem = protocol_problem(greeting, options.version);
   if (problem.empty()) problem = problem_of(greeting);
-  if (problem.empty()) problem = problem_with(greeting.state, greeting);
+  if (problem.empty()) problem = status_problem(rounds, out, greeting.state, greeting);
   if (!problem.empty() || known == nullptr) return problem;
   const std::string change = first_change(known->greeting, greeting);
   if (change.empty()) return {};
@@ -162,7 +163,8 @@ std::string run::state::problem_with(const hello& greeting, const node* known) c
 }
 
 // Numbers that this daemon cannot go on from: it counts past what agents of an earlier one say.
-std::string run::state::problem_with(const status& said, const hello& greeting) const {
+std::string status_problem(const round_numbers& rounds, const outbox& out, const status& said,
+                           const hello& greeting) {
   const std::uint64_t newest = std::max(said.round, said.round_told);
   const std::uint64_t rounds_max = std::max(count_said_max, rounds.highest());
   const std::uint64_t seq_max = std::max(count_said_max, out.seq());

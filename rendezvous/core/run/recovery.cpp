@@ -503,7 +503,7 @@ void run::state::take_the_dead() {
     memberships.mark_dead(one);
     const cause why = cause_of_missing(current, rounds, dead, one, guardians_text);
     causes.add(why, real_now);
-    remember_departure(*dead_holder(dead, current, rounds, one), why);
+    remember_dead(current, real_now, *dead_holder(dead, current, rounds, one), why);
     acknowledge(notice, memberships, stop, now, one);
   }
 }
@@ -526,7 +526,8 @@ cause cause_of_missing(const current_instance& current, const round_numbers& rou
   return why;
 }
 
-void run::state::remember_departure(const dead_node& who, const cause& why) {
+void remember_dead(current_instance& current, time_point real_now, const dead_node& who,
+                   const cause& why) {
   if (who.label.empty()) return;
   departed_node gone;
   gone.node = gone.place_name = who.label;

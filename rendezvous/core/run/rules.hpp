@@ -77,6 +77,10 @@ bool is_fit(const node& who);
 bool is_candidate(const roster& nodes, const node& who);
 bool is_acked(const recovery_claims& claims, const node& who);
 void watch_over(const current_instance& current, roster& nodes, node& who);
+std::string status_problem(const round_numbers& rounds, const outbox& out, const status& said,
+                           const hello& greeting);
+std::string hello_problem(const run_options& options, const round_numbers& rounds,
+                          const outbox& out, const hello& greeting, const node* known);
 
 // instances.cpp: instances before this one.
 bool completes_success(const entered_phase& phase, current_instance& current,
@@ -205,6 +209,8 @@ cause cause_of_missing(const current_instance& current, const round_numbers& rou
 std::optional<cause> cause_of_not_back(const current_instance& current, const round_numbers& rounds,
                                        const round_memberships& memberships,
                                        const dead_members& dead);
+void remember_dead(current_instance& current, time_point real_now, const dead_node& who,
+                   const cause& why);
 
 // round.cpp: the round.
 bool is_prepared(const current_instance& current, const round_numbers& rounds,
@@ -242,6 +248,8 @@ bool is_stop_over(const current_instance& current, const round_memberships& memb
                   const round_stop& stop, const timers& timing, machine_time now);
 std::optional<machine_time> fence_until(const round_memberships& memberships,
                                         const round_stop& stop, const timers& timing);
+void remember_departure(const entered_phase& phase, current_instance& current, wait_message& notice,
+                        time_point real_now, const node& who, const cause& why);
 
 // view.cpp: what people are told.
 std::string here_text(const roster& nodes, const gathering& groups);

@@ -136,7 +136,7 @@ bool run::forgettable(time_point now) const {
 void run::state::apply(const agent_joined& event) {
   const hello& greeting = event.hello;
   node* const known = nodes.find(greeting.session);
-  const std::string problem = problem_with(greeting, known);
+  const std::string problem = hello_problem(options, rounds, out, greeting, known);
   if (!problem.empty()) {
     out.refuse(event.connection, greeting.node, problem, refused_exit_code);
     return;
@@ -181,7 +181,7 @@ void run::state::apply(const agent_joined& event) {
 void run::state::apply(const status_received& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
-  std::string problem = problem_with(event.status, who->greeting);
+  std::string problem = status_problem(rounds, out, event.status, who->greeting);
   if (who->node_state == node_state::claimant && event.status.instance != who->state.instance) {
     problem = "status.instance: is not the one that it came with";
   }

@@ -142,8 +142,6 @@ struct run::state {
   void detach(node& who, bool disconnect);
   void forget(node& who);
   void forget_excess();
-  std::string problem_with(const hello& greeting, const node* known) const;
-  std::string problem_with(const status& said, const hello& greeting) const;
   std::string refusal(const agent_joined& event) const;
   void refuse(node& who, std::string text, int exit_code = refused_exit_code);
   void refuse_doubles(const node& holder, machine_time word_before);
@@ -211,7 +209,6 @@ struct run::state {
   // stop.cpp: liveness and fencing.
   void check_liveness();
   void lose(node& who, bool proof, const std::string& how, bool has_left = false);
-  void remember_departure(const node& who, const cause& why);
   void mark_ended(membership& of);
   void mark_unreachable(membership& of);
   void tell_if_only_unreachable_are_left();
@@ -238,7 +235,6 @@ struct run::state {
   // recovery.cpp: those of a found round that have not come back.
   void hear_of_dead(const guardian_reported& event);
   void take_the_dead();
-  void remember_departure(const dead_node& who, const cause& why);
 
   // instances.cpp: rule 9, drain and operator.
   void tell_closed(node& who, closed_instance& record);

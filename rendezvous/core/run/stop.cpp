@@ -248,7 +248,7 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
     if (was_waiting && phase != run_phase::closed) {
       cause why = cause_of(rounds, who, has_left ? cause_class::drain : cause_class::node_lost);
       if (!has_left) why.text = how;
-      remember_departure(who, why);
+      remember_departure(phase, current, notice, real_now, who, why);
     }
     if (!proof && was_waiting) out.note(note_level::info, who.label() + " is gone: " + how);
     const bool may_bring_others = was_waiting && phase == run_phase::settling;
@@ -268,7 +268,7 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   // After the loop was late the last word is counted from a moment that may still be to come.
   why.age = std::max(now - last_word, duration::zero());
   why.text = how;
-  remember_departure(who, why);
+  remember_departure(phase, current, notice, real_now, who, why);
   if (phase == run_phase::stopping) {
     if (proof) {
       acknowledge(notice, memberships, stop, now, own);
@@ -293,7 +293,8 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
 }
 
 // With its ranks in the round that is on, or was the last to run.
-void run::state::remember_departure(const node& who, const cause& why) {
+void remember_departure(const entered_phase& phase, current_instance& current, wait_message& notice,
+                        time_point real_now, const node& who, const cause& why) {
   std::optional<past_ranks> ran = who.ran;
   if (who.membership != nullptr && who.membership->command() == command::run) {
     ran = past_ranks{who.membership->rank_first(), who.membership->has_succeeded()};
