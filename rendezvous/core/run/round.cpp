@@ -66,7 +66,7 @@ void run::state::on_progress(node& who) {
     case member_phase::running:
     case member_phase::succeeded:
       // It was in the word that has brought it here.
-      who.whereabouts_heard = whereabouts_edition;
+      who.whereabouts_heard = whereabouts.edition();
       // A status that was under way is no step back.
       if (phase != run_phase::running || said.phase <= own.phase()) return;
       note_success(memberships, who);
@@ -117,7 +117,7 @@ void note_success(round_memberships& memberships, const node& member) {
   if (has_succeeded(member.state)) memberships.succeed(*member.membership);
 }
 
-void run::state::take_whereabouts() {
+std::string whereabouts_of(const round_memberships& memberships, std::uint32_t world_size) {
   std::string_view daemon_host;
   for (const membership& one : memberships) {
     daemon_host = one.holder()->local_address;
@@ -133,11 +133,7 @@ void run::state::take_whereabouts() {
                                    daemon_host),
                      one.rank_first(), member.greeting.worker_count});
   }
-  std::string text = members_text(first, static_cast<std::uint32_t>(memberships.size()),
-                                  current.common.world_size);
-  if (text == whereabouts) return;
-  whereabouts = std::move(text);
-  ++whereabouts_edition;
+  return members_text(first, static_cast<std::uint32_t>(memberships.size()), world_size);
 }
 
 void run::state::assign_all() {
@@ -152,14 +148,15 @@ void run::state::assign_all() {
   enter(run_phase::running);
   age.begin_running(now);
   memberships.start_until(now + timing().start_timeout);
-  take_whereabouts();
+  whereabouts.set(whereabouts_of(memberships, current.common.world_size));
   for (membership& one : memberships) {
     ddprun::desired value = base_desired(current, rounds, out, desired_phase::run);
     value.assignment = assignment_of(current, one);
     value.news = current.news;
     value.warning = current.warning;
-    // After a restart with the same nodes they are as before.
-    if (one.holder()->whereabouts_heard != whereabouts_edition) value.members = whereabouts;
+    if (one.holder()->whereabouts_heard != whereabouts.edition()) {
+      value.members = whereabouts.text();
+    }
     memberships.command(one, command::run);
     out.want(*one.holder(), finished(std::move(value)));
   }

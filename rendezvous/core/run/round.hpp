@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
+#include <utility>
 
 namespace ddprun::core {
 
@@ -198,6 +200,23 @@ class round_age {
   std::optional<machine_time> began_;
   std::optional<machine_time> ran_since_;
   std::optional<machine_time> all_run_since_;
+};
+
+// Who is where in the round that began last, in words. A member is told them again only when they
+// are others than those that it has heard: after a restart with the same nodes they are not.
+class round_whereabouts {
+ public:
+  void set(std::string text) {
+    if (text == text_) return;
+    text_ = std::move(text);
+    ++edition_;
+  }
+  const std::string& text() const { return text_; }
+  std::uint64_t edition() const { return edition_; }  // from 1 on
+
+ private:
+  std::string text_;
+  std::uint64_t edition_ = 0;
 };
 
 // When the run looks whether all ranks of a round stand still, and whether it has said who hangs.

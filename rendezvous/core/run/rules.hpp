@@ -213,6 +213,7 @@ void remember_dead(current_instance& current, time_point real_now, const dead_no
                    const cause& why);
 
 // round.cpp: the round.
+std::string whereabouts_of(const round_memberships& memberships, std::uint32_t world_size);
 bool is_prepared(const current_instance& current, const round_numbers& rounds,
                  const round_memberships& memberships);
 void note_success(round_memberships& memberships, const node& member);

@@ -107,8 +107,7 @@ struct run::state {
 
   // The round.
   round_memberships memberships;
-  std::string whereabouts;  // who is where in it, or in the last that began, in words
-  std::uint64_t whereabouts_edition = 0;
+  round_whereabouts whereabouts;  // also those of the last round
   round_age age;
   root_cause causes;
   failure_grace cause_grace;  // only while it runs
@@ -179,7 +178,6 @@ struct run::state {
   void assign_all();
   void join_restarts(const node& who);
   void on_start_timeout();
-  void take_whereabouts();
   void on_unasked_end(node& who);
   bool waits_for_cause();
   void on_failure_grace_over();
