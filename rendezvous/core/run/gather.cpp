@@ -434,7 +434,7 @@ void run::state::take_reserves() {
   std::map<std::pair<std::uint32_t, std::string>, std::vector<node*>> left_out;
   std::size_t count = ill.size();
   for (const auto& [order, who] : nodes) {
-    if (!who->is_left_out || who->connection == 0 || !is_able(*who)) continue;
+    if (!who->is_left_out() || who->connection == 0 || !is_able(*who)) continue;
     const std::string name = who->place_name();
     left_out[{current.failing.of(name), name}].push_back(who.get());
     ++count;
@@ -452,7 +452,7 @@ void run::state::take_reserves() {
 
 // That sits out, as its own check found something.
 void run::state::need_unhealthy(node& who) {
-  who.is_needed = true;
+  who.standing = standing::needed;
   recount(who);
   tell_taken(current, out,
              who.label() + " takes part though its health check says: " + who.state.unhealthy +
@@ -464,7 +464,7 @@ void run::state::take_back(const std::vector<node*>& agents) {
   const std::string name = agents.front()->place_name();
   current.failing.take_back(name);
   for (node* const who : agents) {
-    who->is_left_out = false;
+    who->standing = standing::regular;
     recount(*who);
   }
   tell_taken(current, out,
@@ -485,8 +485,8 @@ void tell_taken(current_instance& current, outbox& out, const std::string& text)
 
 // Kept with each word of a node, so that nobody has to look through all of them.
 void watch_health(std::set<std::uint64_t>& unhealthy, node& who) {
-  if (who.state.unhealthy.empty()) who.is_needed = false;
-  if (who.connection != 0 && is_able(who) && !who.is_left_out && who.is_unhealthy()) {
+  if (who.state.unhealthy.empty() && who.is_needed()) who.standing = standing::regular;
+  if (who.connection != 0 && is_able(who) && !who.is_left_out() && who.is_unhealthy()) {
     unhealthy.insert(who.order);
   } else {
     unhealthy.erase(who.order);
@@ -496,10 +496,10 @@ void watch_health(std::set<std::uint64_t>& unhealthy, node& who) {
 // Some of those that were needed may not be any more: another has come, or is well again.
 void run::state::release_unneeded() {
   for (const auto& [order, who] : nodes) {
-    if (!who->is_needed || who->membership != nullptr) continue;
+    if (!who->is_needed() || who->membership != nullptr) continue;
     const std::uint32_t others = groups.here() - (who->counted ? 1 : 0);
     if (others < current.settings->nodes_min) continue;
-    who->is_needed = false;
+    who->standing = standing::regular;
     recount(*who);
   }
 }

@@ -352,7 +352,11 @@ void run::state::queue_for_round(node& who) {
     const std::string text = left_out_text(options, current, who.place_name());
     if (!text.empty() && !who.hosts_us && !is_short(phase, current, groups))
       return refuse(who, text);
-    who.is_left_out = !text.empty();
+    if (!text.empty()) {
+      who.standing = standing::left_out;
+    } else if (who.is_left_out()) {
+      who.standing = standing::regular;
+    }
   }
   current.gone.drop(who.greeting.session);
   current.gone.drop_waiting(who.place_name());

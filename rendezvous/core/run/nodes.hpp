@@ -37,6 +37,13 @@ enum class obedience {
   ignores,  // nor had it begun to; until it has done what it is told
 };
 
+// Whether it takes part while others are enough for a round.
+enum class standing {
+  regular,   // it does, unless its health check has found something
+  needed,    // it does, unhealthy as it is: too few others were here
+  left_out,  // it does not (--max-node-failures): it waits, as it may be needed again
+};
+
 // What its agents have in common, one beside the other or one after the other: the id that a person
 // gave them, else the name of the host and, as two hosts of one name are normal, the address that
 // the daemon sees: "node-b", "localhost (10.0.0.2)". The daemon's own host is reached by several.
@@ -88,9 +95,8 @@ struct node {
   core::obedience obedience = core::obedience::obeys;
   // Since when its round's workers had run when it said hello; none: they were not started.
   std::optional<machine_time> ran_since;
+  core::standing standing = core::standing::regular;
   bool drain_seen = false;
-  bool is_left_out = false;  // --max-node-failures; it waits, as it may be needed again
-  bool is_needed = false;    // unhealthy, and too few others were here
 
   const std::string& label() const { return greeting.node; }
   std::string lasting_name() const {
@@ -98,8 +104,10 @@ struct node {
   }
   std::string place_name() const { return core::place_name(greeting, peer_address, local_address); }
   // It waits for as long as the others are enough.
-  bool sits_out() const { return is_left_out || is_unhealthy(); }
-  bool is_unhealthy() const { return !state.unhealthy.empty() && !is_needed; }
+  bool sits_out() const { return is_left_out() || is_unhealthy(); }
+  bool is_unhealthy() const { return !state.unhealthy.empty() && !is_needed(); }
+  bool is_left_out() const { return standing == core::standing::left_out; }
+  bool is_needed() const { return standing == core::standing::needed; }
   bool leads() const { return membership != nullptr && membership->group_rank() == 0; }
   bool is_unacked() const { return membership != nullptr && membership->is_unacked(); }
 };

@@ -204,7 +204,7 @@ void run::state::dismiss(const blamed_node& one) {
       refuse(*who, left_out_text(options, current, who->place_name()));
       continue;
     }
-    who->is_left_out = true;
+    who->standing = standing::left_out;
     recount(*who);
     who->notice_seen = notice.edition();  // it hears more with what comes next
   }
@@ -215,7 +215,7 @@ void run::state::refuse_left_out() {
   if (current.failing.left_out() == 0) return;
   std::vector<node*> idle;
   for (const auto& [order, who] : nodes) {
-    if (who->is_left_out && !who->hosts_us && who->node_state == node_state::here) {
+    if (who->is_left_out() && !who->hosts_us && who->node_state == node_state::here) {
       idle.push_back(who.get());
     }
   }

@@ -198,7 +198,7 @@ void run::state::leave_round() {
     node* const member = one.holder();
     if (member == nullptr) continue;
     if (one.command() == command::run) member->ran = {one.rank_first(), one.has_succeeded()};
-    if (member->is_needed) needed.push_back(member);
+    if (member->is_needed()) needed.push_back(member);
     const bool is_here = member->node_state == node_state::here;
     if (member->connection == 0) {
       if (one.is_away() || !is_here) gone.push_back(member);
@@ -209,7 +209,7 @@ void run::state::leave_round() {
   }
   memberships.clear();
   for (node* const member : needed) {
-    member->is_needed = false;  // the others may be enough now
+    member->standing = standing::regular;  // the others may be enough now
     recount(*member);
   }
   for (node* const member : gone)

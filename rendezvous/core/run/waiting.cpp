@@ -36,7 +36,7 @@ void run::state::tell_wait(node& who) {
       value.text =
           (is_spare ? "this node waits without workers: " : "") + reason() +
           (is_spare ? "; it" : "; this node") +
-          (who.is_left_out ? left_out_advice(current, who.place_name()) : health_advice(who));
+          (who.is_left_out() ? left_out_advice(current, who.place_name()) : health_advice(who));
     } else {
       value.text =
           is_spare ? "this node waits as a spare: " + reason() + spare_advice(current, memberships)
