@@ -393,16 +393,6 @@ bool knows_of_round(const status& said) {
   return said.instance != 0 && (said.round != 0 || said.round_told != 0);
 }
 
-// Of another instance than that of the newcomers here, of whom nobody has been placed. One who
-// comes and goes with ever new instances holds them up for so many windows only.
-bool is_of_running_instance(const entered_phase& phase, const current_instance& current,
-                            const recovery_claims& claims, const node& who) {
-  if (!is_recovering(phase, claims) && !claims.may_reopen()) return false;
-  const bool waits = phase == run_phase::gathering || phase == run_phase::preparing;
-  return waits && !current.has_placed && who.node_state != node_state::fenced &&
-         who.state.instance != current.id && knows_of_round(who.state);
-}
-
 void watch_ending(stale_workers& older, wait_message& notice, machine_time now, node& who) {
   const bool was_told =
       who.node_state == node_state::fenced || who.node_state == node_state::closing;

@@ -87,6 +87,16 @@ bool is_outdated_claim(const recovery_claims& claims, const node& who) {
   return who.state.round < claims.newest_of(who.state.instance, 0);
 }
 
+// Of another instance than that of the newcomers here, of whom nobody has been placed. One who
+// comes and goes with ever new instances holds them up for so many windows only.
+bool is_of_running_instance(const entered_phase& phase, const current_instance& current,
+                            const recovery_claims& claims, const node& who) {
+  if (!is_recovering(phase, claims) && !claims.may_reopen()) return false;
+  const bool waits = phase == run_phase::gathering || phase == run_phase::preparing;
+  return waits && !current.has_placed && who.node_state != node_state::fenced &&
+         who.state.instance != current.id && knows_of_round(who.state);
+}
+
 void run::state::claim(node& who) {
   if (who.state.instance == 0 || who.state.instance == current.id) {
     queue_for_round(who);

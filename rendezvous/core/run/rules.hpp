@@ -85,8 +85,6 @@ std::string hello_problem(const run_options& options, const round_numbers& round
 // instances.cpp: instances before this one.
 bool completes_success(const entered_phase& phase, current_instance& current,
                        const round_numbers& rounds, const node& who);
-bool is_of_running_instance(const entered_phase& phase, const current_instance& current,
-                            const recovery_claims& claims, const node& who);
 time_point older_until(const stale_workers& older, const closed_instances& closed,
                        const persisted_run& earlier, const machine_clock& clock);
 bool older_may_live(const current_instance& current, const stale_workers& older,
@@ -134,6 +132,8 @@ void remember_older(const current_instance& current, const stale_workers& older,
                     const timers& timing, const machine_clock& clock, run_record& record);
 
 // recovery.cpp: claims.
+bool is_of_running_instance(const entered_phase& phase, const current_instance& current,
+                            const recovery_claims& claims, const node& who);
 bool is_recovering(const entered_phase& phase, const recovery_claims& claims);
 void remember_claim(recovery_claims& claims, const node& who);
 round_number newest_named(const recovery_claims& claims, const std::vector<node*>& claimants);
