@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,15 +45,6 @@ machine_time gather_until(const entered_phase& phase, const current_instance& cu
                           const stale_workers& older, const closed_instances& closed,
                           const persisted_run& earlier, const timers& timing,
                           const machine_clock& clock);
-
-// instances.cpp: whose it is.
-const std::optional<started_job>& job_here(const run_options& options, const entered_phase& phase,
-                                           const current_instance& current);
-std::string place_taken_text(const run_options& options, const entered_phase& phase,
-                             const current_instance& current, instance_id instance,
-                             const std::optional<started_job>& job);
-bool may_be_same_job(const run_options& options, const std::optional<started_job>& one,
-                     const std::optional<started_job>& other);
 
 // doubles.cpp: of the places that people gave their nodes.
 struct newcomer {
@@ -81,6 +73,15 @@ std::string status_problem(const round_numbers& rounds, const outbox& out, const
                            const hello& greeting);
 std::string hello_problem(const run_options& options, const round_numbers& rounds,
                           const outbox& out, const hello& greeting, const node* known);
+
+// instances.cpp: whose it is.
+const std::optional<started_job>& job_here(const run_options& options, const entered_phase& phase,
+                                           const current_instance& current);
+std::string place_taken_text(const run_options& options, const entered_phase& phase,
+                             const current_instance& current, instance_id instance,
+                             const std::optional<started_job>& job);
+bool may_be_same_job(const run_options& options, const std::optional<started_job>& one,
+                     const std::optional<started_job>& other);
 
 // instances.cpp: instances before this one.
 bool completes_success(const entered_phase& phase, current_instance& current,
@@ -143,6 +144,8 @@ bool outdates_found_round(const current_instance& current, const round_numbers& 
                           const node& who);
 settings_group& group_of_most(const std::vector<node*>& claimants);
 void place_found(round_memberships& memberships, const std::vector<node*>& claimants);
+void take_found_facts(current_instance& current, round_age& age,
+                      const std::vector<node*>& claimants);
 
 // restarts.cpp: causes, and what is said of a round.
 cause cause_of(const round_numbers& rounds, const node& who, cause_class kind);
@@ -160,6 +163,10 @@ void add_report(current_instance& current, const round_numbers& rounds,
 std::string what_is_next(const current_instance& current, time_point real_now,
                          const std::optional<cause>& charged);
 std::string why_it_ends(const std::optional<cause>& why, const std::string& text);
+void tell_report(current_instance& current, const roster& nodes, outbox& out, bool is_last,
+                 int exit_code, std::string next);
+void tell_what_is_next(current_instance& current, const roster& nodes, outbox& out);
+void tell_report_again(const current_instance& current, outbox& out, node& who);
 
 // restarts.cpp: what a failure costs.
 struct blamed_node {
@@ -181,10 +188,6 @@ std::string left_out_text(const run_options& options, const current_instance& cu
                           const std::string& name);
 std::string health_advice(const node& who);
 std::string left_out_advice(const current_instance& current, const std::string& name);
-void tell_report(current_instance& current, const roster& nodes, outbox& out, bool is_last,
-                 int exit_code, std::string next);
-void tell_what_is_next(current_instance& current, const roster& nodes, outbox& out);
-void tell_report_again(const current_instance& current, outbox& out, node& who);
 void end_age(current_instance& current, const round_age& age, machine_time now,
              const timers& timing);
 duration pause_before_next(const current_instance& current, settle_timer& choice, machine_time now,
@@ -196,14 +199,12 @@ std::string how_it_goes_on(current_instance& current, settle_timer& choice, mach
 timer_moment refill_at(const entered_phase& phase, const current_instance& current,
                        const round_age& age, const root_cause& causes, const timers& timing);
 
-// recovery.cpp: those of a found round that have not come back. Null: it is not known to be
-// dead.
+// recovery.cpp: those of a found round that have not come back.
+// Null: it is not known to be dead.
 const dead_node* dead_holder(const dead_members& dead, const current_instance& current,
                              const round_numbers& rounds, const membership& of);
 void add_ends_of_missing(const dead_node* who, const current_instance& current,
                          std::vector<ended_ranks>& ends);
-void take_found_facts(current_instance& current, round_age& age,
-                      const std::vector<node*>& claimants);
 cause cause_of_missing(const current_instance& current, const round_numbers& rounds,
                        const dead_members& dead, const membership& of, std::string text);
 std::optional<cause> cause_of_not_back(const current_instance& current, const round_numbers& rounds,
@@ -233,9 +234,10 @@ desired base_desired(const current_instance& current, const round_numbers& round
 message_pointer finished(desired value);
 const timers& timing_of(const current_instance& current, const node& member);
 bool may_gather(const entered_phase& phase, const recovery_claims& claims, const roster& nodes);
+// Nobody is here, and nobody is waited for.
 bool is_deserted(const entered_phase& phase, const current_instance& current,
                  const stale_workers& older, const persisted_run& earlier, const roster& nodes,
-                 time_point at);  // nobody is here, and nobody is waited for
+                 time_point at);
 
 // stop.cpp: its stop, fencing.
 timer_moment stop_overdue_at(const entered_phase& phase, const round_memberships& memberships,

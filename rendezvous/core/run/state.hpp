@@ -160,7 +160,7 @@ struct run::state {
   std::string difference_problem(const hello& greeting) const;
   void remember_refusal(const hello& greeting);
 
-  // gather.cpp: rules 1, 2 and 7.
+  // gather.cpp: rules 1, 2, 7, 13 and 14.
   void check_gathering();
   void begin_gathering();
   void begin_settling();
@@ -170,6 +170,10 @@ struct run::state {
   void refuse_others(const settings_group& group);
   bool start_round(settings_group& group);
   void refuse_excess();
+  void take_reserves();
+  void need_unhealthy(node& who);
+  void take_back(const std::vector<node*>& agents);
+  void release_unneeded();
 
   // round.cpp: rules 3, 4, 8 and 15.
   void on_member_status(node& who, const status& before);
@@ -183,28 +187,12 @@ struct run::state {
   void on_failure_grace_over();
   void look_at_stalls();
 
-  // stop.cpp: rules 4 and 6.
+  // stop.cpp: rules 4 and 6, liveness and fencing.
   void end_round(const cause* trigger, duration grace, std::string text, bool is_free = false);
   void on_stop_status(node& who);
   void on_stop_overdue();
   void end_of_stop();
   void leave_round();
-
-  // restarts.cpp: rules 6, 12 and 13.
-  bool charge(const std::optional<cause>& why, blamed_node& by);
-  void dismiss(const blamed_node& one);
-  void refuse_left_out();
-  void refill_budget();
-
-  // gather.cpp: rules 13 and 14.
-  void take_reserves();
-  void need_unhealthy(node& who);
-  void take_back(const std::vector<node*>& agents);
-  void release_unneeded();
-
-  // restarts.cpp: what is said of a round.
-
-  // stop.cpp: liveness and fencing.
   void check_liveness();
   void lose(node& who, bool proof, const std::string& how, bool has_left = false);
   void mark_ended(membership& of);
@@ -212,16 +200,17 @@ struct run::state {
   void tell_if_only_unreachable_are_left();
   void fence(node& who);
 
-  // instances.cpp: what may live of instances before this one.
-  void lose_ending();
+  // restarts.cpp: rules 6, 12 and 13.
+  bool charge(const std::optional<cause>& why, blamed_node& by);
+  void dismiss(const blamed_node& one);
+  void refuse_left_out();
+  void refill_budget();
 
-  // recovery.cpp: claims.
+  // recovery.cpp: claims, what is made of them, and members that have not come back.
   void claim(node& who);
   void claim_anew(node& who);
   void give_way();
   bool decide_on_claims(bool window_is_over);
-
-  // recovery.cpp: what is made of them.
   void adopt(instance_id which, const std::vector<node*>& claimants);
   void adopt_round(const std::vector<node*>& claimants);
   void keep_round(const std::vector<node*>& claimants);
@@ -229,12 +218,10 @@ struct run::state {
   void end_unseen_round(const std::vector<node*>& claimants);
   void end_found_success(const std::vector<node*>& claimants);
   bool fill_gap(node& who);
-
-  // recovery.cpp: those of a found round that have not come back.
   void hear_of_dead(const guardian_reported& event);
   void take_the_dead();
 
-  // instances.cpp: rule 9, drain and operator.
+  // instances.cpp: rule 9, drain and operator; whose it is; what may live of those before it.
   void tell_closed(node& who, closed_instance& record);
   void close(int exit_code, std::optional<cause> why, std::string text);
   void open_instance(instance_id fresh, const std::optional<started_job>& by);
@@ -242,9 +229,8 @@ struct run::state {
   void dismiss_unable(node& who);
   void release(node& who, int exit_code);
   void stop_by_operator(cause why);
-
-  // instances.cpp: whose it is.
   void make_way_for(const hello& newcomer);
+  void lose_ending();
 
   // record.cpp.
   void remember(const run_record& record);
