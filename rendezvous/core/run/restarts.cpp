@@ -86,22 +86,20 @@ std::optional<run_end> end_beyond_budget(const current_instance& current, time_p
   return run_end{exit_code_of(why), describe(why) + limit};
 }
 
-// False where the run was closed: the budget is spent, or more restarts do not help. The class is
-// that of the root cause, known only now: when a host dies, the others' workers fail first, and a
-// lost host must not use up --max-restarts.
-bool run::state::charge(const std::optional<cause>& why, blamed_node& by) {
-  if (!why) return true;
+// How the run ends, where the budget is spent or more restarts do not help. The class is that of
+// the root cause, known only now: when a host dies, the others' workers fail first, and a lost host
+// must not use up --max-restarts.
+std::optional<run_end> charge(current_instance& current, const roster& nodes, time_point real_now,
+                              const std::optional<cause>& why, blamed_node& by) {
+  if (!why) return std::nullopt;
   const run_settings& settings = *current.settings;
   if (is_charged_as_restart(why->kind)) {
-    if (current.operator_stop) return true;
+    if (current.operator_stop) return std::nullopt;
     quick_failures& quick = current.quick;
     if (current.quick_end) {
       quick.add(*why, *current.quick_end, by.name, have_all_failed(current.reports.back()));
     }
-    if (std::optional<run_end> end = end_beyond_budget(current, real_now, *why)) {
-      close(end->exit_code, why, std::move(end->text));
-      return false;
-    }
+    if (std::optional<run_end> end = end_beyond_budget(current, real_now, *why)) return end;
     const bool may_leave = by.failures != 0 && can_do_without(current, nodes, by);
     by.is_left_out = may_leave && by.failures >= settings.node_failures_max;
     // What came on one node each time may be over without it.
@@ -111,18 +109,15 @@ bool run::state::charge(const std::optional<cause>& why, blamed_node& by) {
     const std::uint32_t most = settings.quick_failures_max +
                                (current.has_run_long && settings.quick_failures_max != 0 ? 1 : 0);
     if (most != 0 && quick.alike() >= most && !is_of_node) {
-      close(exit_code_of(*why), why, describe(*why) + "; " + why_it_gives_up(current));
-      return false;
+      return run_end{exit_code_of(*why), describe(*why) + "; " + why_it_gives_up(current)};
     }
     current.budget.charge_restart(settings.restarts_max);
-    return true;
+    return std::nullopt;
   }
-  if (why->kind != cause_class::node_lost) return true;
+  if (why->kind != cause_class::node_lost) return std::nullopt;
   std::optional<run_end> end = end_beyond_budget(current, real_now, *why);
   current.budget.charge_node_loss(real_now, settings.node_losses_max);
-  if (!end) return true;
-  close(end->exit_code, why, std::move(end->text));
-  return false;
+  return end;
 }
 
 std::string why_it_gives_up(const current_instance& current) {

@@ -180,6 +180,8 @@ blamed_node blame(current_instance& current, const round_memberships& membership
                   const std::optional<cause>& why);
 std::optional<run_end> end_beyond_budget(const current_instance& current, time_point real_now,
                                          const cause& why);
+std::optional<run_end> charge(current_instance& current, const roster& nodes, time_point real_now,
+                              const std::optional<cause>& why, blamed_node& by);
 bool can_do_without(const current_instance& current, const roster& nodes, const blamed_node& one);
 std::string why_it_gives_up(const current_instance& current);
 std::string quick_row_text(const current_instance& current, const timers& timing);

@@ -201,7 +201,6 @@ struct run::state {
   void fence(node& who);
 
   // restarts.cpp: rules 6, 12 and 13.
-  bool charge(const std::optional<cause>& why, blamed_node& by);
   void dismiss(const blamed_node& one);
   void refuse_left_out();
   void refill_budget();

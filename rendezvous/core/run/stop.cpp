@@ -163,7 +163,10 @@ void run::state::end_of_stop() {
   add_report(current, rounds, memberships, dead, first);
   blamed_node by = blame(current, memberships, why);
   leave_round();
-  if (!stop.is_free() && !charge(why, by)) return;
+  if (!stop.is_free()) {
+    std::optional<run_end> end = charge(current, nodes, real_now, why, by);
+    if (end) return close(end->exit_code, why, std::move(end->text));
+  }
   if (const std::optional<due_end> due = current.due) {
     const bool is_same = first && exit_code_of(*first) == due->how.exit_code;
     close(due->how.exit_code, is_same ? first : std::nullopt, due->how.text);
