@@ -2,6 +2,7 @@
 
 #include "launcher/base/begun_task.hpp"
 #include "launcher/base/cgroup_folders.hpp"
+#include "launcher/base/memory_gauge.hpp"
 #include "launcher/base/node_files.hpp"
 #include "launcher/base/size_text.hpp"
 #include "launcher/cli/processor_count.hpp"
@@ -11,9 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
@@ -64,28 +63,6 @@ void keep_least(std::optional<std::uint64_t>& least, std::optional<std::uint64_t
   if (!limit || !used) return;
   const std::uint64_t left = *limit - std::min(*limit, *used);
   least = std::min(least.value_or(left), left);
-}
-
-std::optional<std::uint64_t> available_memory(const fs::path& root) {
-  std::ifstream lines(root / "proc/meminfo");
-  for (std::string line; std::getline(lines, line);) {
-    unsigned long long kib = 0;
-    if (std::sscanf(line.c_str(), "MemAvailable: %llu kB", &kib) == 1) return kib * 1024;
-  }
-  return std::nullopt;
-}
-
-// Without files that are only cached, which the kernel gives up before anything fails.
-std::optional<std::uint64_t> used_in(const fs::path& group, const char* file,
-                                     std::string_view cached) {
-  const auto used = number_in(group / file);
-  std::ifstream lines(group / "memory.stat");
-  for (std::string name; used && lines >> name;) {
-    std::uint64_t bytes = 0;
-    lines >> bytes;
-    if (name == cached) return *used - std::min(*used, bytes);
-  }
-  return used;
 }
 
 bool is_clock_set() {
@@ -209,19 +186,13 @@ limit_facts read_limits(const fs::path& root, const environment_map& environment
   facts.open_files = hard_limit(RLIMIT_NOFILE);
   facts.locked_memory = hard_limit(RLIMIT_MEMLOCK);
   facts.has_infiniband = !names_in(root / "sys/class/infiniband").empty();
-  facts.memory_left = available_memory(root);
-  for (const fs::path group : own_cgroup_folders(root.string())) {
-    keep_least(facts.processes_left, number_in(group / "pids.max"),
-               number_in(group / "pids.current"));
-    keep_least(facts.memory_left, number_in(group / "memory.max"),
-               used_in(group, "memory.current", "inactive_file"));
+  for (const memory_level& level : memory_gauge(root.string()).read())
+    facts.memory_left = std::min(facts.memory_left.value_or(level.left), level.left);
+  for (const char* const controller : {"", "pids"}) {
+    for (const fs::path group : own_cgroup_folders(root.string(), controller))
+      keep_least(facts.processes_left, number_in(group / "pids.max"),
+                 number_in(group / "pids.current"));
   }
-  for (const fs::path group : own_cgroup_folders(root.string(), "pids"))
-    keep_least(facts.processes_left, number_in(group / "pids.max"),
-               number_in(group / "pids.current"));
-  for (const fs::path group : own_cgroup_folders(root.string(), "memory"))
-    keep_least(facts.memory_left, number_in(group / "memory.limit_in_bytes"),
-               used_in(group, "memory.usage_in_bytes", "total_inactive_file"));
   facts.processor_limit = limited_cpus(root.string() + "/");
   facts.processors =
       static_cast<std::uint32_t>(std::max<std::size_t>(1, allowed_processors().size()));

@@ -2,29 +2,15 @@
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/support/node_of_files.hpp"
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace ddprun::tests::doctor {
 
 using namespace ddprun::launcher::doctor;
 
-class fake_node {
- public:
-  std::filesystem::path root() const { return folder_.path; }
-
-  void write(const std::string& file, const std::string& text) const {
-    const std::filesystem::path path = root() / file;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text << "\n";
-  }
-
- private:
-  temporary_folder folder_;
-};
+using fake_node = tests::node_of_files;
 
 // "warning: what was seen: what to do", "nothing" where the check says nothing.
 inline std::string line_of(const findings& found, const std::string& check) {
