@@ -80,6 +80,7 @@ void agent::start_warm() {
     values.comparison.stack_signal = evidence::stack_signal;
     values.stack_site = stacks_->path();
   }
+  values.memory.read = [gauge = memory_gauge()] { return gauge.read(); };
   values.cgroup = [this] { return reaper_.cgroup_fd(); };
   worker_round next = round_of_number(10, identity_.worker_count);
   next.node = identity_.node;

@@ -13,6 +13,8 @@ _PR_SET_MM = 35
 _PR_SET_MM_MAP = 14
 _PROT_READ_WRITE = 3
 _MAP_PRIVATE_ANONYMOUS = 0x22
+_OOM_SCORE_FILE = "/proc/self/oom_score_adj"
+_OOM_SCORE_MAX = b"1000"
 
 
 class Work:
@@ -64,6 +66,42 @@ def give_way():
             file.write("10")
     except OSError:
         pass
+
+
+def go_first():
+    """When memory runs out, before any worker. What is to be set again in a spare that becomes one;
+    None: nothing, as it could not be set again here.
+
+    With CAP_SYS_RESOURCE or without, who has raised it may lower it to what it was; a sandbox may
+    think otherwise, and a worker must not keep it. So a child tries it first.
+    """
+    try:
+        before = _oom_score()
+        child = os.fork()
+        if child == 0:
+            try:
+                set_oom_score(_OOM_SCORE_MAX)
+                set_oom_score(before)
+                os._exit(0 if _oom_score() == before else 1)
+            finally:
+                os._exit(1)
+        if os.waitpid(child, 0)[1] != 0:
+            return None
+        set_oom_score(_OOM_SCORE_MAX)
+        return before
+    except OSError:
+        return None
+
+
+def _oom_score():
+    with open(_OOM_SCORE_FILE, "rb") as file:
+        return file.read().strip()
+
+
+def set_oom_score(value):
+    if value is not None:
+        with open(_OOM_SCORE_FILE, "wb", buffering=0) as file:
+            file.write(value)
 
 
 def execute_cold(work):

@@ -11,9 +11,9 @@ instead, in the same process.
 
 With the agent it speaks over a socket of packets, which it finds as its standard output:
 
-    load             -> ready N STOP | refused WHY | drop NAME WHY (STOP: behind what the imports
-                        have ended; may be empty)
-    spare            -> spare PID, with the socket of the spare | failed WHY
+    load             -> ready N STOP | refused WHY | drop NAME WHY | short WHY (STOP: behind what
+                        the imports have ended; may be empty)
+    spare            -> spare PID, with the socket of the spare | failed WHY | short WHY
 """
 
 import gc
@@ -70,6 +70,7 @@ class Zygote:
         self._places = checks.Places()
         self._texts = ddprun_script.Texts()
         ddprun_process.give_way()
+        self._oom_score = ddprun_process.go_first()
         ddprun_site.put_helpers_aside()
 
     @staticmethod
@@ -119,9 +120,12 @@ class Zygote:
                 name = os.fsdecode(min(self._watched.read))
                 return f"drop {module} reads {name} as it is imported"
         checks.let_pools_end()
-        why = self._places.stranger() or self._overwritten() or self._unfit()
+        why = self._places.stranger() or self._overwritten() or self._leftovers()
         gc.collect()
         gc.freeze()
+        shortage = checks.shortage()
+        if shortage and not why:
+            return f"short {shortage}"
         why = why or checks.canary(self._socket, self._process)
         if why:
             return f"refused {why}"
@@ -130,8 +134,8 @@ class Zygote:
             stop = "it may have changed a package that is installed"
         return f"ready {len(sys.modules) - len(ddprun_site.BEFORE)} {stop}"
 
-    def _unfit(self):
-        return checks.leftovers(self._control.fileno()) or checks.shortage()
+    def _leftovers(self):
+        return checks.leftovers(self._control.fileno())
 
     def _take_line(self, line):
         kind, _, rest = line.partition(" ")
@@ -191,9 +195,9 @@ class Zygote:
         return None
 
     def _fork_spare(self):
-        why = self._unfit()
-        if why:
-            self._answer(f"failed {why}")
+        left, shortage = self._leftovers(), checks.shortage()
+        if left or shortage:
+            self._answer(f"failed {left}" if left else f"short {shortage}")
             return False
         ours, theirs = self._socket.socketpair(self._socket.AF_UNIX, self._socket.SOCK_SEQPACKET)
         pipe = os.pipe()
@@ -254,6 +258,7 @@ class Zygote:
         self._begin(*descriptors)
 
     def _begin(self, orders, output, errors, report):
+        ddprun_process.set_oom_score(self._oom_score)
         work = ddprun_process.Work(orders)
         os.dup2(output, 1)
         os.dup2(errors, 2)

@@ -181,8 +181,30 @@ def _kilobytes(path, name):
     return 0
 
 
+def _number(path):
+    """None for "max", and where there is no such file."""
+    try:
+        with open(path, "rb") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def _cached_in(folder):
+    """Bytes of files that the kernel gives up before anything fails."""
+    try:
+        with open(f"{folder}/memory.stat", "rb") as file:
+            values = dict(line.split() for line in file)
+    except (OSError, ValueError):
+        return 0
+    return int(values.get(b"inactive_file", 0)) + int(values.get(b"active_file", 0))
+
+
 def _left_in_cgroup():
-    """Kilobytes until the limit of the nearest cgroup that has one; None: there is none."""
+    """Kilobytes until the nearest limit of a cgroup (version 2); None: there is none.
+
+    Of version 1, and where its folders are not seen from here, the agent looks (memory_gauge.hpp).
+    """
     left = []
     try:
         with open(_CGROUP_FILE, encoding="utf-8") as file:
@@ -190,14 +212,13 @@ def _left_in_cgroup():
         while own.startswith("/") and own != "/":
             folder = _CGROUPS + own
             own = own.rpartition("/")[0]
-            values = []
-            for name in ("memory.max", "memory.current"):
-                with open(f"{folder}/{name}", encoding="utf-8") as file:
-                    values.append(file.read().strip())
-            if values[0] != "max":
-                left.append((int(values[0]) - int(values[1])) >> 10)
-    except (OSError, ValueError):
-        pass  # the older kind, or one whose folders are not seen from here
+            limits = [_number(f"{folder}/{name}") for name in ("memory.max", "memory.high")]
+            limits = [limit for limit in limits if limit is not None]
+            if limits:
+                used = _number(f"{folder}/memory.current") - _cached_in(folder)
+                left.append((min(limits) - used) >> 10)
+    except (OSError, ValueError, TypeError):
+        pass
     return max(0, min(left)) if left else None
 
 
@@ -209,7 +230,7 @@ def shortage():
     if limit is not None:
         left = min(left, limit)
     if left < 2 * own:
-        return f"memory is short: {left >> 10} MiB are left, and the imports hold {own >> 10} MiB"
+        return f"{left >> 10} MiB are left, and the imports hold {own >> 10} MiB"
     return None
 
 

@@ -136,6 +136,7 @@ void warm_spawner::give_up(const std::string& why) {
 }
 
 void warm_spawner::load() {
+  if (memory_.is_short()) return;
   if (!zygote_) start_zygote();
   loaded_bytes_ = record_bytes_;
   is_ready_ = false;
@@ -159,6 +160,7 @@ void warm_spawner::start_zygote() {
   is_making_ = false;
   zygote_ = std::make_unique<zygote>(executor_, inner_, guardian_, mux_, std::move(values),
                                      zygote_events());
+  memory_.start();
 }
 
 zygote::events warm_spawner::zygote_events() {
@@ -178,6 +180,10 @@ zygote::events warm_spawner::zygote_events() {
   events.failed = [this](const std::string& why) {
     is_making_ = false;
     lack_spare(why);
+  };
+  events.is_short = [this](const std::string& why) { make_room("memory is short: " + why); };
+  events.killed = [this] {
+    make_room("the process that makes the imports ahead was killed by SIGKILL");
   };
   events.ended = [this](const std::string& how) {
     give_up("the process that makes the imports ahead has ended: " + how);
@@ -267,6 +273,30 @@ void warm_spawner::turn_off(const std::string& why) {
   is_off_ = true;
   is_ready_ = is_making_ = false;
   tell("no more workers are started warm: " + why);
+}
+
+memory_watch::events warm_spawner::memory_events() {
+  memory_watch::events events;
+  events.is_wanted = [this] { return zygote_ || !spares_.empty(); };
+  events.is_short = [this](const std::string& why) { make_room("memory is short: " + why); };
+  events.has_room = [this] { use_room(); };
+  return events;
+}
+
+// What was learnt stays: only what holds memory goes.
+void warm_spawner::make_room(const std::string& why) {
+  const std::uint64_t held = zygote_ ? anonymous_memory(zygote_->pid()) : 0;
+  zygote_.reset();
+  let_spares_go();
+  is_ready_ = is_making_ = false;
+  loaded_bytes_ = 0;
+  // The zygote makes spares only where twice of what it holds is left (ddprun_zygote_checks.py).
+  memory_.await_room_for(3 * held);
+  tell(why + ": no spare workers until there is room");
+}
+
+void warm_spawner::use_room() {
+  if (!is_off_ && record_ && record_bytes_ > 0) load();
 }
 
 void warm_spawner::tell(const std::string& line) {

@@ -78,6 +78,7 @@ warm_spawner::warm_spawner(asio::any_io_executor executor, spawner& inner, guard
       mux_(mux),
       options_(std::move(options)),
       say_(std::move(say)),
+      memory_(executor_, options_.memory, memory_events()),
       look_timer_(executor_),
       refill_timer_(executor_),
       reading_(executor_),

@@ -8,6 +8,10 @@
 // waits for that: without a spare a worker is started cold, as it is where anything about it
 // differs from what the zygote knows (ddprun_zygote.py); a spare that does not begin is killed.
 //
+// The zygote and the spares are the first to go where memory gets short: the kernel prefers them
+// (ddprun_process.py), and they are ended before that comes to it (memory_watch.hpp). They are made
+// anew when there is room.
+//
 // A spare is a child of this process from before it is told of here, so its end, its group and its
 // strays are what they are for any worker.
 //
@@ -21,6 +25,7 @@
 #include "launcher/process/spawner.hpp"
 #include "launcher/warm/cold_comparison.hpp"
 #include "launcher/warm/learnt_imports.hpp"
+#include "launcher/warm/memory_watch.hpp"
 #include "launcher/warm/recording.hpp"
 #include "launcher/warm/zygote.hpp"
 #include "rendezvous/base/lifetime.hpp"
@@ -59,6 +64,7 @@ struct warm_options {
   // From the start of workers to the next spares: they are not to be held up.
   std::chrono::milliseconds refill_pause{1000};
   cold_comparison::options comparison;
+  memory_watch::options memory;
   learnt_imports learnt;  // of this command
 };
 
@@ -126,6 +132,9 @@ class warm_spawner final : public spawner {
   void begin_anew();
   void give_up(const std::string& why);
   void turn_off(const std::string& why);
+  memory_watch::events memory_events();
+  void make_room(const std::string& why);
+  void use_room();
 
   boost::asio::any_io_executor executor_;
   spawner& inner_;
@@ -151,6 +160,7 @@ class warm_spawner final : public spawner {
   std::map<pid_t, std::shared_ptr<worker>> workers_;  // that were started warm
   std::set<pid_t> let_go_;                            // spares that were killed
   bool is_off_ = false;
+  memory_watch memory_;
   std::unique_ptr<cold_comparison> suspicion_;  // a warm one has ended at once: the next are cold
   boost::asio::steady_timer look_timer_;
   boost::asio::steady_timer refill_timer_;

@@ -120,6 +120,7 @@ error_code zygote::state::start(const options& options) {
     const auto self = weak.lock();
     if (!self) return;
     self->pid = -1;
+    if (status.signal == SIGKILL) return self->handlers.killed();
     self->handlers.ended(status.describe());
   };
   auto started = spawn.spawn(request, std::move(called));
@@ -159,6 +160,8 @@ void zygote::state::hear(packet& said) {
     handlers.refused(std::string(rest));
   } else if (word == "failed") {
     handlers.failed(std::string(rest));
+  } else if (word == "short") {
+    handlers.is_short(std::string(rest));
   } else if (word == "spare" && said.descriptors.empty()) {  // it ends, as nobody has its socket
     handlers.failed("no descriptor is left for spare workers");
   } else if (word == "spare") {

@@ -47,7 +47,10 @@ class zygote {
     std::function<void(const std::string& why)> refused;
     std::function<void(pid_t spare, unique_fd orders)> spare;
     std::function<void(const std::string& why)> failed;  // no spare, this time
-    std::function<void(const std::string& how)> ended;   // by itself, or could not be started
+    // It holds more than may be held now, and is of no use until there is room.
+    std::function<void(const std::string& why)> is_short;
+    std::function<void()> killed;  // by SIGKILL, as the kernel does where memory runs out
+    std::function<void(const std::string& how)> ended;  // by itself, or could not be started
   };
 
   zygote(boost::asio::any_io_executor executor, spawner& spawn, guardian& guard, log_mux& mux,

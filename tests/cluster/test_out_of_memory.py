@@ -1,6 +1,5 @@
 """OOM kills are distinguished from manual kills."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -8,30 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import cgroups
 from tests.support.cluster import BIN, Program, wait_for
 
 
 @pytest.fixture
 def small_memory():
     """The file of a control group with 60 MB of memory that takes processes."""
-    folder = Path("/sys/fs/cgroup/memory") / f"ddprun-test-{os.getpid()}"
-    limit = "memory.limit_in_bytes"
-    if not folder.parent.is_dir():  # version 2
-        folder = Path("/sys/fs/cgroup") / folder.name
-        limit = "memory.max"
-    try:
-        folder.mkdir()
-    except OSError as error:
-        pytest.skip(f"no control group may be made here: {error}")
-    try:
-        try:
-            (folder / limit).write_text("60000000")
-        except OSError as error:
-            pytest.skip(f"no control group of memory may be made here: {error}")
+    with cgroups.of_memory(60_000_000) as folder:
         yield folder / "cgroup.procs"
-    finally:
-        wait_for("the group to be empty", lambda: not (folder / "cgroup.procs").read_text())
-        folder.rmdir()
 
 
 def counts_oom_kills():

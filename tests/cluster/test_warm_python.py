@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -306,7 +307,7 @@ def test_no_worker_is_forked_when_memory_is_short(make_agent, packages, tmp_path
     (packages / "filling.py").write_text(FULL.format(name="_MEMORY_FILE", path=str(memory)))
     agent = make_agent([script_of(tmp_path, "import filling, decimal")])
     agent.cold(is_recorded=True)
-    assert agent.load().startswith("refused memory is short: 0 MiB are left, and the imports hold ")
+    assert agent.load().startswith("short 0 MiB are left, and the imports hold ")
 
 
 def test_memory_that_runs_short_later_makes_no_more_spares(make_agent, packages, tmp_path):
@@ -318,23 +319,48 @@ def test_memory_that_runs_short_later_makes_no_more_spares(make_agent, packages,
     assert agent.warm().out == "True\n"
     memory.write_text("MemAvailable: 2 kB\n")
     agent.control.send(b"spare")
-    assert agent.control.recv(4096).decode().startswith("failed memory is short")
+    assert agent.control.recv(4096).decode().startswith("short 0 MiB are left")
 
 
-def test_the_limit_of_a_cgroup_is_a_limit_of_memory(make_agent, packages, tmp_path):
+@pytest.mark.parametrize("most, high, cached, begin", [
+    ("8388608", "max", 0, "short 0 MiB are left"), ("max", "8388608", 0, "short 0 MiB are left"),
+    ("9000000000", "max", 0, "ready "), ("9000000000", "8388608", 0, "short 0 MiB are left"),
+    # It is full of files that were read, which take nobody's place.
+    ("8000000000", "max", 7999000000, "ready "),
+])
+def test_the_limit_of_a_cgroup_is_a_limit_of_memory(make_agent, packages, tmp_path, most, high,
+                                                    cached, begin):
     """Its folders and files, as a kernel shows them."""
     own = tmp_path / "cgroup"
     own.write_text("0::/job/step\n")
     root = tmp_path / "sys"
-    for folder, most, used in (("job", "8388608", "8380416"), ("job/step", "max", "4096")):
+    for folder, values in (("job", (most, high)), ("job/step", ("max", "max"))):
         (root / folder).mkdir(parents=True, exist_ok=True)
-        (root / folder / "memory.max").write_text(most + "\n")
-        (root / folder / "memory.current").write_text(used + "\n")
+        for name, text in zip(("memory.max", "memory.high", "memory.current", "memory.stat"),
+                              (*values, str(max(cached, 8380416)),
+                               f"anon 5\ninactive_file {cached // 2}\n"
+                               f"active_file {cached - cached // 2}")):
+            (root / folder / name).write_text(text + "\n")
     (packages / "filling.py").write_text(FULL.format(name="_CGROUP_FILE", path=str(own))
                                          + f"    checks._CGROUPS = {str(root)!r}\n")
     agent = make_agent([script_of(tmp_path, "import filling, decimal")])
     agent.cold(is_recorded=True)
-    assert agent.load().startswith("refused memory is short: 0 MiB are left")
+    assert agent.load().startswith(begin)
+
+
+def test_what_waits_is_the_first_to_go_when_memory_runs_out(make_agent, tmp_path):
+    """And what it becomes is as the others: warm, or by executing its command."""
+    shown = "print(is_warm, open('/proc/self/oom_score_adj').read())"
+    agent = make_agent([script_of(tmp_path, f"import decimal; {shown}")])
+    learnt(agent)
+    before = Path("/proc/self/oom_score_adj").read_text()
+    spare = agent.spare()
+    for pid in (agent.zygote.pid, spare[0]):
+        assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
+    assert agent.warm(spare).out == f"True {before}\n"
+    ended = agent.warm(PYTHONWARNINGS="ignore")
+    assert ended.reported.startswith("PYTHONWARNINGS is another")
+    assert ended.out == f"False {before}\n"
 
 
 # The driver's library, as far as it is asked here.

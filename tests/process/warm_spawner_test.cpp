@@ -7,6 +7,7 @@
 #include "tests/support/temporary_folder.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -211,6 +212,22 @@ struct second_life : warm_fixture {
   pid_t zygote;
 };
 
+// Of the machine, as the agent's other thread sees it.
+struct changing_memory {
+  warm::warm_options options() const {
+    warm::warm_options values = warm_fixture::quick();
+    values.memory.read = [left = left] {
+      return warm::memory_levels{{"this machine", left->load(), 100ULL << 30, 0}};
+    };
+    values.memory.pause = values.memory.pause_near = std::chrono::milliseconds(1);
+    values.memory.rest = values.memory.rest_max = std::chrono::milliseconds(1);
+    return values;
+  }
+
+  std::shared_ptr<std::atomic<std::uint64_t>> left =
+      std::make_shared<std::atomic<std::uint64_t>>(50ULL << 30);
+};
+
 constexpr exit_status failed_with(int code) {
   return {code, 0, false};
 }
@@ -358,4 +375,71 @@ TEST_CASE("a list that cannot be kept or read costs a line, and nothing else") {
   const waiting_child child;
   CHECK(fixture.start_warm(child) == child.pid);
   fixture.run_until([&] { return fixture.has_said(said); });
+}
+
+TEST_CASE(
+    "where memory gets short the spares and the zygote go, and come back when there is room") {
+  const changing_memory memory;
+  warm_fixture fixture(memory.options());
+  const waiting_child first, second;
+  fixture.start();
+  fixture.import_modules(1);
+  CHECK(fixture.order() == "load");
+  const pid_t zygote = fixture.under.fake.newest();
+  fixture.answer("ready 1 ");
+  CHECK(fixture.order() == "spare");
+  fixture.make_spare(first);
+  fixture.run_until([&] { return fixture.warm.waiting() == 1; });
+  memory.left->store(100 << 20);
+  fixture.run_until([&] { return fixture.warm.waiting() == 0; });
+  for (const pid_t pid : {zygote, first.pid})
+    CHECK(fixture.under.fake[pid].signals == std::vector<int>{SIGKILL});
+  CHECK(fixture.said.back() ==
+        "warm: memory is short: 100 MiB of 100.0 GiB are left on this machine: no spare workers "
+        "until there is room");
+  const std::size_t lines = fixture.said.size();
+  CHECK(fixture.start() != first.pid);
+  fixture.import_modules(1);  // which are noted, and made ahead when there is room
+  memory.left->store(50ULL << 30);
+  CHECK(fixture.order() == "load");
+  CHECK(fixture.under.fake.newest() != zygote);
+  CHECK(fixture.said.size() == lines);
+  fixture.answer("ready 2 ");
+  CHECK(fixture.order() == "spare");
+  fixture.make_spare(second);
+  fixture.run_until([&] { return fixture.warm.waiting() == 1; });
+  CHECK(fixture.start() == second.pid);
+}
+
+TEST_CASE("a zygote that finds too little memory, or is killed for it, is made anew later") {
+  const changing_memory memory;
+  warm_fixture fixture(memory.options());
+  fixture.start();
+  fixture.import_modules(1);
+  CHECK(fixture.order() == "load");
+  const pid_t zygote = fixture.under.fake.newest();
+  memory.left->store(3ULL << 29);  // not short, and no room
+  std::string why;
+  SECTION("it has found so as it had made the imports") {
+    fixture.answer("short 5 MiB are left, and the imports hold 400 MiB");
+    why = "memory is short: 5 MiB are left, and the imports hold 400 MiB";
+  }
+  SECTION("it finds so as it is to make a spare") {
+    fixture.answer("ready 1 ");
+    CHECK(fixture.order() == "spare");
+    fixture.answer("short 5 MiB are left, and the imports hold 400 MiB");
+    why = "memory is short: 5 MiB are left, and the imports hold 400 MiB";
+  }
+  SECTION("it is killed") {
+    exit_status killed;
+    killed.signal = SIGKILL;
+    fixture.end(zygote, killed);
+    why = "the process that makes the imports ahead was killed by SIGKILL";
+  }
+  fixture.run_until(
+      [&] { return fixture.has_said("warm: " + why + ": no spare workers until there is room"); });
+  memory.left->store(50ULL << 30);
+  CHECK(fixture.order() == "load");
+  CHECK(fixture.under.fake.newest() != zygote);
+  CHECK_FALSE(fixture.has_said("no more workers are started warm"));
 }

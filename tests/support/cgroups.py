@@ -1,9 +1,12 @@
-"""The cgroup that an agent makes for its workers, where this machine allows that."""
+"""Cgroups, where this machine allows them: an agent's, for its workers, and those of tests."""
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.support.cluster import wait_for
 
 
 def own_folder():
@@ -46,3 +49,35 @@ def is_empty(folder):
 
 def of(agent):
     return own_folder() / f"ddprun-{agent.pid}"
+
+
+@contextmanager
+def of_memory(limit):
+    """The folder of one with so many bytes of memory, of either version."""
+    folder = Path("/sys/fs/cgroup/memory") / f"ddprun-test-{os.getpid()}"
+    name = "memory.limit_in_bytes"
+    if not folder.parent.is_dir():  # version 2
+        folder = Path("/sys/fs/cgroup") / folder.name
+        name = "memory.max"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group may be made here: {error}")
+    try:
+        try:
+            (folder / name).write_text(str(limit))
+        except OSError as error:
+            pytest.skip(f"no control group of memory may be made here: {error}")
+        yield folder
+    finally:
+        wait_for("the group to be empty", lambda: not (folder / "cgroup.procs").read_text())
+        folder.rmdir()
+
+
+def memory_left(folder, limit):
+    """Bytes; what is only cached of files is left, too."""
+    is_first = (folder / "memory.usage_in_bytes").exists()
+    used = int((folder / ("memory.usage_in_bytes" if is_first else "memory.current")).read_text())
+    stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    prefix = "total_" if is_first else ""
+    return limit - used + sum(int(stat[f"{prefix}{kind}_file"]) for kind in ("active", "inactive"))
