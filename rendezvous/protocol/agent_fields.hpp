@@ -185,6 +185,7 @@ void fields_of(auto& on, some<status> auto& value) {
   on.u32("restarts_used", value.restarts_used);
   on.u32("restarts_forgiven", value.restarts_forgiven);
   on.u32("unkillable", value.unkillable);
+  on.count("restored", value.restored);
   on.sentence("unhealthy", value.unhealthy);
   on.flag("succeeded", value.succeeded);
   on.flag("draining", value.draining);

@@ -79,6 +79,12 @@ struct member_detached {
   std::uint64_t tether = 0;
 };
 
+// Before the workers of the round are started so many bytes have been put back for them. To be told
+// again as the number grows.
+struct workers_restoring {
+  round_number round = 0;
+  std::uint64_t bytes = 0;
+};
 // Every worker of the round was executed.
 struct workers_started {
   round_number round = 0;
@@ -130,9 +136,9 @@ struct agent_loop_was_late {
 using agent_event =
     std::variant<daemon_connected, daemon_disconnected, daemon_said, service_opened, service_failed,
                  tether_connected, tether_disconnected, tether_acked, member_attached, member_beat,
-                 member_detached, workers_started, worker_ended, workers_busy, killed_by_guardian,
-                 node_checked, ranks_stalled, signal_received, agent_time_passed,
-                 agent_loop_was_late>;
+                 member_detached, workers_restoring, workers_started, worker_ended, workers_busy,
+                 killed_by_guardian, node_checked, ranks_stalled, signal_received,
+                 agent_time_passed, agent_loop_was_late>;
 
 // Effects.
 

@@ -26,6 +26,8 @@
 #include "rendezvous/core/agent/tether_link.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +55,7 @@ class local_round {
   void take_assignment(const ddprun::assignment& value, machine_time now);
   void drop_assignment() { assignment_.reset(); }
   void start(std::uint32_t worker_count, machine_time now);
+  void restore(std::uint64_t bytes) { restored_ = std::min(bytes, count_max); }
   void run();
   void succeed();
   void fail(machine_time now);
@@ -106,6 +109,7 @@ class local_round {
   std::uint16_t service_port_ = 0;
   std::uint16_t master_port_ = 0;
   ddprun::leader_data leader_data_;
+  std::uint64_t restored_ = 0;
   bool has_succeeded_ = false;
   machine_time failed_at_;
   node_check check_ = node_check::none;

@@ -85,6 +85,12 @@ void agent::state::spawn_when_leased() {
                      restarts_forgiven, whereabouts});
 }
 
+// The next heartbeat says it.
+void agent::state::handle(const workers_restoring& event) {
+  if (event.round == here.number() && here.phase() == member_phase::starting)
+    here.restore(event.bytes);
+}
+
 void agent::state::handle(const workers_started& event) {
   if (event.round != here.number() || here.phase() != member_phase::starting) return;
   here.run();
@@ -284,6 +290,7 @@ void local_round::tell(status& value) const {
   value.master_port = master_port_;
   value.leader_data = leader_data_;
   value.unkillable = workers.unkillable();
+  if (phase_ == member_phase::starting) value.restored = restored_;
   value.succeeded = has_succeeded_ && phase_ == member_phase::stopped;
   if (assignment_ && workers.living() == 0) value.ends = ends.tell(assignment_->rank_first);
 }

@@ -58,6 +58,7 @@ struct agent::state {
   void handle(const member_attached& event);
   void handle(const member_beat& event);
   void handle(const member_detached& event);
+  void handle(const workers_restoring& event);
   void handle(const workers_started& event);
   void handle(const worker_ended& event);
   void handle(const workers_busy& event);

@@ -119,7 +119,10 @@ struct status {
   std::uint32_t restarts_used = 0;      // highest it has been told
   std::uint32_t restarts_forgiven = 0;  // the same
   std::uint32_t unkillable = 0;         // workers that SIGKILL did not end
-  std::string unhealthy;                // what its health check found; empty: nothing
+  // While starting: bytes that have been put back for its workers since that began. It may take
+  // long, and start_timeout counts anew as long as it grows.
+  std::uint64_t restored = 0;
+  std::string unhealthy;          // what its health check found; empty: nothing
   bool succeeded = false;         // its workers of `round` ended with 0, though it says stopped
   bool draining = false;          // asked to leave: no candidate for a further round
   int signal = 0;                 // that asked it to leave; SIGINT asks the whole run to stop

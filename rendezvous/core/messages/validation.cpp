@@ -94,6 +94,7 @@ std::string problem_of(const hello& greeting) {
 std::string problem_of(const status& said, const hello& greeting) {
   const std::array problems = {over("seq", said.seq, count_max),
                                over("epoch", said.epoch, count_max),
+                               over("restored", said.restored, count_max),
                                over("number of causes", said.causes.size(), causes_max),
                                over("number of tethers", said.tether_ages.size(), tether_ages_max),
                                problem_of_stall(said.stall)};

@@ -49,6 +49,7 @@ void run::state::on_member_status(node& who, const status& before) {
   } else if (said.instance == current.id && said.round == rounds.newest() && was_called) {
     collect_causes(rounds, causes, real_now, who);
     hear_stall(phase, memberships, stalls, now, who, before);
+    hear_restored(phase, memberships, now, timing().start_timeout, who, before);
     on_progress(who);
   }
 }
@@ -226,6 +227,17 @@ void remember_loss(const entered_phase& phase, settle_timer& choice, machine_tim
                    const timers& timing) {
   choice.add_loss(now);
   if (phase == run_phase::settling && !choice.is_for_words()) choice.wait_for_quiet(timing);
+}
+
+// Many bytes on their way are no slow start: the others wait for this node in theirs.
+void hear_restored(const entered_phase& phase, round_memberships& memberships, machine_time now,
+                   duration start_timeout, const node& who, const status& before) {
+  const status& said = who.state;
+  const bool is_same_round = before.instance == said.instance && before.round == said.round;
+  const std::uint64_t known = is_same_round ? before.restored : 0;
+  if (phase != run_phase::running || said.phase != member_phase::starting) return;
+  if (said.restored > known && memberships.start_deadline())
+    memberships.start_until(now + start_timeout);
 }
 
 void run::state::on_start_timeout() {

@@ -224,6 +224,8 @@ void remember_loss(const entered_phase& phase, settle_timer& choice, machine_tim
                    const timers& timing);
 void hear_stall(const entered_phase& phase, const round_memberships& memberships,
                 round_stalls& stalls, machine_time now, const node& who, const status& before);
+void hear_restored(const entered_phase& phase, round_memberships& memberships, machine_time now,
+                   duration start_timeout, const node& who, const status& before);
 void tell_hung(const current_instance& current, const round_numbers& rounds,
                const round_memberships& memberships, outbox& out, std::uint32_t rank,
                const std::string& text);

@@ -29,6 +29,25 @@ TEST_CASE("the leader opens the round's service, says its ports, and starts when
   CHECK(story.sent.assignment->world_size == 4);
 }
 
+TEST_CASE("what is put back before the workers start is told with the heartbeats") {
+  agent_story story;
+  story.connect();
+  story.prepare(1, 2);
+  story.assign(1, 0, 2);
+  REQUIRE(story.machine().phase() == member_phase::starting);
+  story.tell(workers_restoring{1, 1 << 30});
+  story.pass(story.timing.heartbeat_interval);
+  CHECK(story.sent.phase == member_phase::starting);
+  CHECK(story.sent.restored == 1 << 30);
+  story.tell(workers_restoring{7, 3});  // of another round
+  story.tell(workers_restoring{1, std::uint64_t{2} << 30});
+  story.pass(story.timing.heartbeat_interval);
+  CHECK(story.sent.restored == std::uint64_t{2} << 30);
+  story.tell(workers_started{1});
+  CHECK(story.sent.phase == member_phase::running);
+  CHECK(story.sent.restored == 0);
+}
+
 TEST_CASE("a service that cannot be opened fails the round as a start") {
   agent_story story;
   story.connect();

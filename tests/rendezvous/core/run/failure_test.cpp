@@ -97,6 +97,36 @@ TEST_CASE("every member must run within start_timeout") {
   }
 }
 
+TEST_CASE("a member that puts back more and more for its workers is no slow start") {
+  pair_story story;
+  story.fail(*story.a, 1);
+  story.stop_all();
+  fake_node& leader = story.node_in(desired_phase::prepare);
+  run_story::obey(leader);
+  leader.state.service_port = 29502;
+  story.say(leader, member_phase::preparing);
+  story.say(*story.a, member_phase::running);
+  story.say(*story.b, member_phase::starting);
+  for (std::uint64_t restored = 1; restored <= 5; ++restored) {
+    story.pass(59s);
+    story.b->state.restored = restored << 30;
+    story.say(*story.b);
+  }
+  CHECK(story.view().phase == run_phase::running);
+  SECTION("until it is done") {
+    story.say(*story.b, member_phase::running);
+    story.pass(120s);
+    CHECK(story.view().phase == run_phase::running);
+  }
+  SECTION("until no more comes") {
+    story.pass(60s - 1ms);
+    CHECK(story.view().phase == run_phase::running);
+    story.pass(1ms);
+    CHECK(story.b->wanted.text == "b: has not started within 60 s, is still starting");
+    CHECK(story.view().phase == run_phase::stopping);
+  }
+}
+
 TEST_CASE("a leader that cannot prepare fails the round for all who were told of it") {
   run_story story;
   fake_node& leader = story.joined("a", nodes_of(2, 2));
