@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
+#include <cstdint>
 #include <set>
-#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -17,9 +17,8 @@ using namespace std::chrono_literals;
 
 constexpr auto connect_limit = 10s;
 constexpr auto ask_limit = 10s;
-constexpr auto ask_interval = 200ms;
-constexpr auto beat_interval = 1s;
-constexpr auto leave_limit = 1s;  // the round may be over, and its store gone
+constexpr std::size_t named_max = 4;  // of nodes that are late
+constexpr auto leave_limit = 1s;      // the round may be over, and its store gone
 
 constexpr std::string_view yes = "yes";
 constexpr std::string_view no = "no";
@@ -35,37 +34,42 @@ class round_table {
         goes_on_(goes_on) {}
 
   // False: the store does not take it.
-  bool say(const std::string& what, std::string_view text) {
-    return is_done(store_.set(key(what, here_.group_rank), text, ask_limit));
+  bool say_word(std::string_view text) {
+    return is_done(store_.set(word_key(here_.group_rank), text, ask_limit));
   }
 
-  // What all have said, or what was decided without it. None: the round is over for this node, or
-  // the store is.
-  struct heard {
-    std::vector<std::string> all;
-    std::string verdict;  // empty: there is none yet
-  };
-  std::optional<heard> hear(const std::string& what, std::uint32_t turn) {
-    const std::vector<std::string> keys = keys_of(what);
+  // All have said theirs. Empty: the store does not answer.
+  std::vector<std::string> words() {
+    have_all_spoken_ = true;
+    std::vector<std::string> keys;
+    for (std::uint32_t node = 0; node < here_.nodes; ++node)
+      keys.push_back(word_key(node));
+    auto found = store_.multi_get(keys, ask_limit);
+    if (!found && !is_done(found.error())) return {};
+    return std::move(*found);
+  }
+
+  // This node is so far; the last that is decides. Returns what was decided for that turn, whoever
+  // has; empty: the round is over for this node, or the store is.
+  std::string arrive(std::uint32_t turn) {
+    const auto arrived = store_.add("arrived-" + std::to_string(turn), 1, ask_limit);
+    if (!arrived && !is_done(arrived.error())) return {};
+    if (*arrived == here_.nodes) return decide(turn, yes);
     const worker::deadline words_until = here_.word_limit;
     while (true) {
-      const error_code error = store_.wait(keys, ask_interval);
+      const duration longest = turn == 0
+                                   ? std::min<duration>(here_.beat_interval, words_until.left())
+                                   : here_.beat_interval;
+      const error_code error = store_.wait(verdict_key(turn), longest);
       if (!error) break;
-      if (error != errc::timed_out && !is_done(error)) return std::nullopt;
-      if (!goes_on()) return std::nullopt;
-      std::string verdict = decided(turn);
-      if (verdict.empty()) {
-        const std::string why =
-            turn != 0 ? who_is_lost(keys)
-                      : (words_until.passed() ? std::string(silent) + who_is_late(keys) : "");
-        if (!why.empty()) verdict = decide(turn, why);
-      }
-      // Where one has heard all words they are there.
-      if (!verdict.empty() && (turn != 0 || verdict != yes)) return heard{{}, std::move(verdict)};
+      if (error != errc::timed_out && !is_done(error)) return {};
+      if (!goes_on()) return lost_.empty() ? std::string() : decide(turn, lost_);
+      if (turn == 0 && words_until.passed())
+        return decide(turn, std::string(silent) + who_is_late());
     }
-    auto found = store_.multi_get(keys, ask_limit);
-    if (!found && !is_done(found.error())) return std::nullopt;
-    return heard{std::move(*found), {}};
+    auto verdict = store_.get(verdict_key(turn), ask_limit);
+    if (!verdict && !is_done(verdict.error())) return {};
+    return std::move(*verdict);
   }
 
   // Whoever comes first decides. Returns what was decided; empty: the store does not answer.
@@ -76,82 +80,68 @@ class round_table {
     return std::move(*found);
   }
 
-  // With a heartbeat, from time to time.
+  // With a heartbeat, and a look at that of the next node, from time to time.
   bool goes_on() {
     if (!goes_on_()) return false;
     const auto now = std::chrono::steady_clock::now();
-    if (now < beat_again_) return true;
-    beat_again_ = now + beat_interval;
-    return say("alive", std::to_string(++beats_));
+    if (now < beat_again_) return lost_.empty();
+    beat_again_ = now + here_.beat_interval;
+    const auto beats = store_.add(alive_key(here_.group_rank), 1, ask_limit);
+    if (!beats && !is_done(beats.error())) return false;
+    look_at_next();
+    return lost_.empty();
   }
 
+  // "apart WHY": the next node gives no sign of life.
+  const std::string& lost() const { return lost_; }
   const std::string& problem() const { return problem_; }
 
  private:
-  std::string key(const std::string& what, std::uint32_t node) const {
-    return what + "/" + std::to_string(node);
-  }
+  static std::string word_key(std::uint32_t node) { return "word/" + std::to_string(node); }
+  static std::string alive_key(std::uint32_t node) { return "alive/" + std::to_string(node); }
   static std::string verdict_key(std::uint32_t turn) { return "verdict-" + std::to_string(turn); }
-  std::vector<std::string> keys_of(const std::string& what) const {
-    std::vector<std::string> keys;
-    for (std::uint32_t node = 0; node < here_.nodes; ++node)
-      keys.push_back(key(what, node));
-    return keys;
-  }
   bool is_done(const error_code& error) {
     if (error) problem_ = store_.problem();
     return !error;
   }
-  bool is_there(const std::string& one) {
-    const auto found = store_.check(std::span(&one, 1), ask_limit);
-    return found && *found;
-  }
-  std::string decided(std::uint32_t turn) {
-    if (!is_there(verdict_key(turn))) return {};
-    auto found = store_.get(verdict_key(turn), ask_limit);
-    return found ? std::move(*found) : std::string();
-  }
-  std::string who_is_late(const std::vector<std::string>& keys) {
+  std::string who_is_late() {
+    std::set<std::string> there;
+    if (const auto keys = store_.list_keys(ask_limit)) there.insert(keys->begin(), keys->end());
     std::string nodes;
     std::size_t count = 0;
-    for (std::uint32_t node = 0; node < here_.nodes && count < 4; ++node) {
-      if (is_there(keys[node])) continue;
+    for (std::uint32_t node = 0; node < here_.nodes && count < named_max; ++node) {
+      if (there.contains(word_key(node))) continue;
       nodes += (nodes.empty() ? "" : ", ") + std::to_string(node);
       ++count;
     }
     return "node " + nodes + " does not say what its vault holds (is --vault on its command " +
            "line, too?)";
   }
-  // By this node's clock alone, and by what has changed.
-  std::string who_is_lost(const std::vector<std::string>& keys) {
+  // Each looks at one: so of two that are silent one is seen. By this node's clock alone, and by
+  // what has changed. Before all have said their word there may be nothing to see.
+  void look_at_next() {
+    const std::uint32_t next = (here_.group_rank + 1) % here_.nodes;
+    if (!have_all_spoken_ || next == here_.group_rank) return;
+    const auto beats = store_.add(alive_key(next), 0, ask_limit);
+    if (!beats) return;
     const auto now = std::chrono::steady_clock::now();
-    if (now < look_again_) return {};
-    look_again_ = now + beat_interval;
-    const auto beats = store_.multi_get(keys_of("alive"), ask_limit);
-    if (!beats) return {};
-    for (std::uint32_t node = 0; node < here_.nodes; ++node) {
-      life& one = lives_[node];
-      if (one.beat != (*beats)[node]) one = {(*beats)[node], now};
-      if (node == here_.group_rank || now - one.since < here_.silence_limit) continue;
-      if (is_there(keys[node])) continue;
-      return std::string(apart) + "node " + std::to_string(node) + " gives no sign of life";
+    if (beats_of_next_ != *beats) {
+      beats_of_next_ = *beats;
+      beaten_at_ = now;
+    } else if (now - beaten_at_ >= here_.silence_limit) {
+      lost_ = std::string(apart) + "node " + std::to_string(next) + " gives no sign of life";
     }
-    return {};
   }
-
-  struct life {
-    std::string beat;
-    std::chrono::steady_clock::time_point since;
-  };
 
   worker::store_client store_;
   const round_place& here_;
   const std::function<bool()>& goes_on_;
   std::string problem_;
-  std::uint64_t beats_ = 0;
+  std::string lost_;
+  bool have_all_spoken_ = false;
   std::chrono::steady_clock::time_point beat_again_;
-  std::chrono::steady_clock::time_point look_again_;
-  std::map<std::uint32_t, life> lives_;
+  std::int64_t beats_of_next_ = -1;
+  std::chrono::steady_clock::time_point beaten_at_;
 };
 
 // One node's way through the turns.
@@ -161,22 +151,18 @@ class talk {
       : table_(table), here_(here), why_(why) {}
 
   std::optional<agreed> run(const node_word& own, const bring_part& bring) {
-    // The heartbeat first: who has heard a word may look for it.
-    if (!table_.goes_on() || !table_.say("word", to_text(own))) return leave(0);
-    std::string verdict;
-    const auto said = turn("word", 0, verdict);
-    if (verdict != yes) return leave(0);
+    if (!table_.goes_on() || !table_.say_word(to_text(own))) return leave(0);
+    if (arrive(0) != yes) return leave(0);
     agreed found;
-    if (!read_words(said, found.words)) return std::nullopt;
+    if (!read_words(table_.words(), found.words)) return std::nullopt;
     std::set<entry_key> excluded;
     for (std::uint32_t number = 1;; ++number) {
       found.choice = choose_common(found.words, excluded);
       if (found.choice.parts.empty()) return found;
       const bool has_it = bring(found, [this] { return table_.goes_on(); });
       if (!table_.goes_on()) return leave(number);
-      const std::string what = "has-" + std::to_string(number);
-      if (!table_.say(what, has_it ? yes : no)) return leave(number);
-      turn(what, number, verdict);
+      // One that has no part is enough.
+      const std::string verdict = has_it ? arrive(number) : decide(number, no);
       if (verdict == yes) return found;
       if (verdict != no) return leave(number);
       excluded.insert(found.choice.key);
@@ -184,25 +170,17 @@ class talk {
   }
 
  private:
-  // What all have said; empty: that was decided before this node heard all of them.
-  std::vector<std::string> turn(const std::string& what, std::uint32_t number,
-                                std::string& verdict) {
-    verdict.clear();
-    auto heard = table_.hear(what, number);
-    if (!heard) return {};
-    verdict = std::move(heard->verdict);
-    if (verdict.empty()) {
-      const bool have_all =
-          number == 0 || std::all_of(heard->all.begin(), heard->all.end(),
-                                     [](const std::string& one) { return one == yes; });
-      verdict = table_.decide(number, have_all ? yes : no);
-    }
+  std::string arrive(std::uint32_t number) { return heard(table_.arrive(number)); }
+  std::string decide(std::uint32_t number, std::string_view proposed) {
+    return heard(table_.decide(number, proposed));
+  }
+  std::string heard(std::string verdict) {
     for (const std::string_view why : {apart, silent}) {
       if (!verdict.starts_with(why)) continue;
       why_.problem = verdict.substr(why.size());
       why_.is_silence = why == silent;
     }
-    return std::move(heard->all);
+    return verdict;
   }
 
   bool read_words(const std::vector<std::string>& said, std::vector<node_word>& words) {
@@ -223,9 +201,12 @@ class talk {
   std::optional<agreed> leave(std::uint32_t number) {
     if (!why_.problem.empty()) return std::nullopt;  // all know it
     why_.problem = table_.problem();
-    table_.decide(number,
-                  std::string(apart) + "node " + std::to_string(here_.group_rank) + " gave up",
-                  leave_limit);
+    const std::string& lost = table_.lost();
+    const std::string proposed =
+        lost.empty() ? std::string(apart) + "node " + std::to_string(here_.group_rank) + " gave up"
+                     : lost;
+    const std::string verdict = table_.decide(number, proposed, leave_limit);
+    if (!lost.empty()) heard(verdict);
     return std::nullopt;
   }
 

@@ -3,11 +3,14 @@
 // it does. Where one does not, all take the next one (common_entry.hpp has the choice).
 //
 // What all do next is one verdict for each turn, by the store's compare and set: of a node that
-// gives up all hear, and none goes on alone. While a node brings its part it changes its heartbeat.
+// gives up all hear, and none goes on alone. The last that comes says "yes", the first that has no
+// part "no"; the others wait for that one key. Meanwhile each counts on its heartbeat, and looks at
+// that of the next node: what a round costs the store grows with the number of its nodes, but for
+// the words, which everybody reads.
 //
 //   ddprun-vault/ROUND/word/NODE     its word
-//   ddprun-vault/ROUND/alive/NODE    a number that changes
-//   ddprun-vault/ROUND/has-TURN/NODE "yes", "no"
+//   ddprun-vault/ROUND/alive/NODE    a number that grows
+//   ddprun-vault/ROUND/arrived-TURN  how many nodes have said their word, or have their part
 //   ddprun-vault/ROUND/verdict-TURN  "yes", "no", "apart WHY", "silent WHY"; TURN 0 is of the words
 //
 // Thread rule: a thread that may wait; it asks `goes_on` again and again, and ends where that is
@@ -40,6 +43,7 @@ struct round_place {
   duration word_limit = std::chrono::seconds(20);
   // A node that has given no sign of life for so long is not waited for.
   duration silence_limit = std::chrono::seconds(30);
+  duration beat_interval = std::chrono::seconds(1);
 };
 
 struct agreed {

@@ -5,14 +5,21 @@
 #include "tests/support/catch.hpp"
 #include "worker/store_client.hpp"
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
+
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <future>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 using namespace std::chrono_literals;
 using namespace ddprun::launcher::vault;
@@ -20,6 +27,85 @@ using ddprun::tests::patience;
 using ddprun::tests::served_store;
 
 namespace {
+
+// Between nodes and their store: it counts what they ask.
+class counting_relay {
+ public:
+  struct count {
+    std::size_t requests = 0;
+    std::size_t keys = 0;
+  };
+
+  explicit counting_relay(std::uint16_t store_port) : store_port_(store_port) {
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~counting_relay() {
+    is_over_ = true;
+    dial(port());
+    thread_.join();
+  }
+
+  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  count asked() {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+
+ private:
+  using tcp = boost::asio::ip::tcp;
+
+  tcp::socket dial(std::uint16_t port) {
+    tcp::socket made(context_);
+    made.connect({boost::asio::ip::address_v4::loopback(), port});
+    return made;
+  }
+  void serve() {
+    std::vector<std::thread> pumps;
+    while (true) {
+      auto node = std::make_shared<tcp::socket>(acceptor_.accept());
+      if (is_over_) break;
+      auto store = std::make_shared<tcp::socket>(dial(store_port_));
+      pumps.emplace_back([this, node, store] { pump(*node, *store, true); });
+      pumps.emplace_back([this, node, store] { pump(*store, *node, false); });
+    }
+    for (std::thread& each : pumps)
+      each.join();
+  }
+  void pump(tcp::socket& from, tcp::socket& to, bool is_counted) {
+    std::string piece(64 * 1024, ' ');
+    std::string unread;
+    boost::system::error_code error;
+    while (true) {
+      const std::size_t size = from.read_some(boost::asio::buffer(piece), error);
+      if (error) break;
+      if (is_counted) count_in(unread.append(piece, 0, size));
+      boost::asio::write(to, boost::asio::buffer(piece, size), error);
+      if (error) break;
+    }
+    to.shutdown(tcp::socket::shutdown_send, error);
+  }
+  void count_in(std::string& bytes) {
+    using namespace ddprun::protocol::tcpstore;
+    while (true) {
+      request_parser parser;
+      request parsed;
+      if (parser.parse(bytes, parsed) != request_parser::outcome::complete) return;
+      const std::lock_guard lock(mutex_);
+      if (parsed.code != opcode::validate && parsed.code != opcode::ping) ++count_.requests;
+      if (parsed.code == opcode::wait || parsed.code == opcode::multi_get)
+        count_.keys += parsed.size();
+      bytes.erase(0, parser.consumed());
+    }
+  }
+
+  std::uint16_t store_port_;
+  std::atomic<bool> is_over_ = false;
+  std::mutex mutex_;
+  count count_;
+  boost::asio::io_context context_;
+  tcp::acceptor acceptor_{context_, {boost::asio::ip::address_v4::loopback(), 0}};
+  std::thread thread_;
+};
 
 struct result_of {
   std::optional<agreed> found;
@@ -164,4 +250,25 @@ TEST_CASE("a part that takes long is waited for as long as its node is alive", "
   REQUIRE(first.found);
   CHECK(first.found->choice.key.name == "step-2");
   CHECK(second.get().found);
+}
+
+TEST_CASE("a round of many nodes asks the store a few questions of each", "[vault]") {
+  constexpr std::uint32_t nodes = 64;
+  const table_of table;
+  counting_relay relay(table.store.port());
+  std::vector<std::future<result_of>> all;
+  for (std::uint32_t node = 0; node < nodes; ++node) {
+    round_place here = table.place(node, nodes);
+    here.store_port = relay.port();
+    here.beat_interval = patience;
+    all.push_back(table.start(here, always, has_it));
+  }
+  for (auto& each : all)
+    CHECK(each.get().found);
+  const auto asked = relay.asked();
+  // Its word, two arrivals, two verdicts (a wait and a look), all words (likewise), and a
+  // heartbeat.
+  CHECK(asked.requests <= nodes * 12);
+  // All words, twice; else one key a request.
+  CHECK(asked.keys <= std::size_t{nodes} * (2 * nodes + 12));
 }
