@@ -109,12 +109,16 @@ class caller {
                                        " is kept in " + disk + ", too");
   }
 
-  std::optional<sent_entry> find(std::uint32_t of, const version& what) const {
+  // `kept`: where it is on disk; empty: it is in memory.
+  std::optional<sent_entry> find(std::uint32_t of, const version& what, std::string& kept) const {
     if (desk_->is_set_aside({of, what})) return std::nullopt;
     for (const std::string& folder : {node_folder(of), copy_folder(of)}) {
-      auto found = from_disk(disk_of(folder) + "/" + folder_of(what));
+      kept = disk_of(folder) + "/" + folder_of(what);
+      if (desk_->is_damaged(kept)) continue;
+      auto found = from_disk(kept);
       if (found && found->what == what) return found;
     }
+    kept.clear();
     std::string home;
     {
       const std::lock_guard lock(desk_->mutex);
@@ -134,10 +138,16 @@ class caller {
   void get(std::uint32_t of, std::string_view rest) {
     const auto order = whole_number<std::int64_t>(next_word(rest));
     if (!order || !is_safe_path(rest)) return answer("no what is no entry");
-    const auto found = find(of, {*order, std::string(rest)});
+    std::string kept;
+    const auto found = find(of, {*order, std::string(rest)}, kept);
     if (!found) return answer("no it is not here any more");
     answer(head_of(*found));
-    (void)send_files(stream_, *found, [](std::uint64_t) { return true; });
+    const outcome done = send_files(stream_, *found, [](std::uint64_t) { return true; });
+    // The connection ends in the middle, and the caller asks again: it gets another one then.
+    if (!kept.empty() && (done.is_damaged || done.has_changed)) {
+      desk_->note_damaged(kept);
+      desk_->tell(note_level::warning, kept + " is damaged (" + done.problem + ")");
+    }
   }
 
   std::shared_ptr<desk> desk_;

@@ -33,6 +33,16 @@ bool desk::is_set_aside(const owned_version& which) {
   return set_aside.contains(which);
 }
 
+void desk::note_damaged(const std::string& kept) {
+  const std::lock_guard lock(mutex);
+  damaged.insert(kept);
+}
+
+bool desk::is_damaged(const std::string& kept) {
+  const std::lock_guard lock(mutex);
+  return damaged.contains(kept);
+}
+
 origin desk::origin_of(const owned_version& which) {
   const std::lock_guard lock(mutex);
   return origins.of(which);

@@ -52,6 +52,7 @@ struct desk {
   std::string folder;  // of current, as soon as it can be written to
   // Or hidden: not there for anybody any more, wherever copies of it are.
   std::set<owned_version> set_aside;
+  std::set<std::string> damaged;    // folders on disk
   origin_record origins;            // of what is in memory
   std::set<std::uint32_t> savers;   // group ranks that have ever saved anything
   std::optional<peer> buddy;        // the node that keeps a copy of what is saved here
@@ -75,6 +76,9 @@ struct desk {
   void hurry();
   bool is_hurried() const { return hurries_done < hurries_asked || is_ending; }  // under the mutex
   bool is_set_aside(const owned_version& which);
+  // A folder on disk whose files are not what its manifest says.
+  void note_damaged(const std::string& kept);
+  bool is_damaged(const std::string& kept);
   origin origin_of(const owned_version& which);
 
  private:

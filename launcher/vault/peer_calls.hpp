@@ -33,10 +33,11 @@ struct peer {
   bool operator==(const peer&) const = default;
 };
 
-inline constexpr int get_tries = 3;
-
 outcome tell_saver(const peer& other, std::uint32_t of);
 outcome put_entry(const peer& other, std::uint32_t of, const sent_entry& one, const pace& go_on);
+// As often as there are places where a node may have it: of one that is found to be damaged the
+// next is sent.
+inline constexpr int get_tries = 3;
 // Into a vault's folder in memory, whole or not at all, in place of what has its name there.
 // `has_room`: asked with its bytes before anything is taken. `from`: by whom it was saved. Where
 // the connection breaks off it is asked for again, `get_tries` times in all.

@@ -22,6 +22,9 @@ constexpr int depth_max = 12;
 constexpr std::size_t files_max = 100'000;
 constexpr std::string_view aside_prefix = "set-aside-";
 constexpr std::string_view hidden_prefix = "not-everywhere-";
+// Of what has such a name the manifest stays longer than the files: a copy elsewhere must not bring
+// it back.
+constexpr std::size_t known_aside = 64;
 
 struct close_stream {
   void operator()(DIR* stream) const { ::closedir(stream); }
@@ -56,6 +59,25 @@ void list_into(std::vector<found_file>& found, unique_fd folder, const std::stri
     unique_fd below(::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (below) list_into(found, std::move(below), prefix + name + "/", depth + 1);
   }
+}
+
+// Of those with that prefix; the newest `whole` keep their files.
+void remove_old_asides(const std::string& disk, int folder, std::string_view prefix,
+                       std::size_t whole) {
+  std::vector<std::string> names = names_in(disk);
+  std::erase_if(names, [&](const std::string& one) { return !one.starts_with(prefix); });
+  std::sort(names.begin(), names.end(), std::greater<>());
+  for (std::size_t index = whole; index < names.size(); ++index) {
+    const bool is_known = index < known_aside;
+    remove_below(folder, names[index] + (is_known ? "/" + std::string(files_folder) : ""));
+  }
+}
+
+// In place of what has that name already.
+bool rename_aside(int folder, const std::string& name, std::string_view prefix) {
+  const std::string aside = std::string(prefix) + name;
+  remove_below(folder, aside);
+  return ::renameat(folder, name.c_str(), folder, aside.c_str()) == 0;
 }
 
 }  // namespace
@@ -144,14 +166,9 @@ void hide_newer(const std::string& disk, std::int64_t order) {
   if (!folder) return;
   for (const std::string& name : kept_folders(disk)) {
     if (*order_in(name) <= order) break;
-    const std::string hidden = std::string(hidden_prefix) + name;
-    remove_below(folder->get(), hidden);
-    ::renameat(folder->get(), name.c_str(), folder->get(), hidden.c_str());
+    rename_aside(folder->get(), name, hidden_prefix);
   }
-  std::vector<std::string> names = names_in(disk);
-  std::erase_if(names, [](const std::string& one) { return !one.starts_with(hidden_prefix); });
-  for (std::size_t index = 0; index + kept_on_disk < names.size(); ++index)
-    remove_below(folder->get(), names[index]);
+  remove_old_asides(disk, folder->get(), hidden_prefix, kept_on_disk);
 }
 
 std::vector<version> set_aside_in(const std::string& disk) {
@@ -169,11 +186,9 @@ bool set_aside_on_disk(const std::string& disk, const version& what) {
   const std::string name = folder_of(what);
   struct stat facts = {};
   if (::fstatat(folder->get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) return false;
-  for (const std::string& other : names_in(disk)) {
-    if (other.starts_with(aside_prefix)) remove_below(folder->get(), other);
-  }
-  const std::string aside = std::string(aside_prefix) + name;
-  return ::renameat(folder->get(), name.c_str(), folder->get(), aside.c_str()) == 0;
+  const bool is_done = rename_aside(folder->get(), name, aside_prefix);
+  remove_old_asides(disk, folder->get(), aside_prefix, 1);
+  return is_done;
 }
 
 }  // namespace ddprun::launcher::vault

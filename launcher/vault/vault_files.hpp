@@ -69,10 +69,10 @@ outcome put_back_from(const std::string& kept, const manifest& wanted, int memor
 void remove_older(const std::string& disk, std::size_t count);
 void remove_unfinished(const std::string& disk);
 // What is newer than `order` gets a name by which it is not found again; of such the newest
-// `kept_on_disk` stay.
+// `kept_on_disk` stay, and of some before them the manifest.
 void hide_newer(const std::string& disk, std::int64_t order);
-// Gives a kept one a name by which it is not found again, in place of the last that was. False: it
-// is not there.
+// Gives a kept one a name by which it is not found again; of those before it only the manifest
+// stays. False: it is not there.
 bool set_aside_on_disk(const std::string& disk, const version& what);
 // Those that have such a name.
 std::vector<version> set_aside_in(const std::string& disk);

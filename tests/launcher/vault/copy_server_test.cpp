@@ -206,6 +206,31 @@ TEST_CASE("a copy that is damaged, given up or too large is none", "[vault]") {
         "it is not here any more");
 }
 
+TEST_CASE("where one of two that are here is damaged the other is sent", "[vault]") {
+  serving test;
+  test.write("step-1/model", std::string(1 << 20, 'm'));
+  test.write("step-1/.complete", "");
+  const sent_entry sent = test.newest();
+  REQUIRE(put_entry(test.there, 1, sent, all_of_it).is_done());
+  // This host was node 1 itself, once.
+  const std::string own = test.disk + "/node-1";
+  fs::create_directories(own);
+  const auto memory = *open_folder(test.memory);
+  const auto found = complete_entries(list_files(memory.get()));
+  REQUIRE(keep_on_disk(memory.get(), found.back(), own, "test", all_of_it).is_done());
+  const std::string model = own + "/" + folder_of(sent.what) + "/files/step-1/model";
+  const auto written = fs::last_write_time(model);
+  std::ofstream(model, std::ios::in | std::ios::out) << "X";
+  fs::last_write_time(model, written);
+
+  const auto folder = *open_folder(test.other);
+  origin from;
+  const outcome done =
+      get_entry(test.there, 1, sent.what, folder.get(), up_to(4 << 20), from, all_of_it);
+  CHECK(done.problem == "");
+  CHECK(content_of(test.other + "/step-1/model") == std::string(1 << 20, 'm'));
+}
+
 TEST_CASE("what is set aside is neither kept nor given, whatever came first", "[vault]") {
   serving test;
   test.write("step-1/model", "1");

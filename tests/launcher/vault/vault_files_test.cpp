@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -230,8 +231,25 @@ TEST_CASE("so many stay on disk, and what is set aside is not found again", "[va
   CHECK(set_aside_on_disk(here.disk, here.complete().back().what));
   CHECK_FALSE(set_aside_on_disk(here.disk, here.complete().back().what));
   CHECK(names() == "dc");
+  const std::string first = set_aside_in(here.disk)[0].name;
+  CHECK(first == "e");
+  // What was set aside before is known still, though its files are gone: copies may be elsewhere.
+  const auto older = read_manifest(here.newest());
+  REQUIRE(older);
+  CHECK(set_aside_on_disk(here.disk, older->what));
+  std::set<std::string> aside;
+  std::size_t whole = 0;
+  for (const version& one : set_aside_in(here.disk))
+    aside.insert(one.name);
+  for (const auto& each : fs::directory_iterator(here.disk)) {
+    if (each.path().filename().string().starts_with("set-aside-"))
+      whole += fs::exists(each.path() / "files") ? 1 : 0;
+  }
+  CHECK(aside == std::set<std::string>{"d", "e"});
+  CHECK(whole == 1);
+  CHECK(names() == "c");
   fs::create_directories(here.disk + "/.unfinished-of-a-dead-agent/files");
   remove_unfinished(here.disk);
   CHECK_FALSE(fs::exists(here.disk + "/.unfinished-of-a-dead-agent"));
-  CHECK(names() == "dc");
+  CHECK(names() == "c");
 }
