@@ -14,7 +14,6 @@ using namespace std::chrono_literals;
 
 constexpr auto look_interval = 1s;
 constexpr auto retry_interval = 30s;
-constexpr auto buddy_interval = 2s;  // to a word that it did not take
 // A worker that is still writing there may end in between.
 constexpr int tries_in_a_hurry = 5;
 constexpr int low_priority = 10;
@@ -49,7 +48,20 @@ void copying::run() {
   }
 }
 
+void copying::note_saver() {
+  const std::lock_guard lock(desk_.mutex);
+  if (desk_.own_saver == here_->group_rank || desk_.current != here_) return;
+  desk_.own_saver = here_->group_rank;
+  desk_.changed.notify_all();
+}
+
 void copying::enter(std::shared_ptr<const shelf> next) {
+  {
+    const std::lock_guard lock(desk_.mutex);
+    desk_.own_saver.reset();
+    desk_.to_send.reset();
+    desk_.changed.notify_all();
+  }
   here_ = std::move(next);
   failed_.reset();
   on_disk_.clear();
@@ -76,16 +88,18 @@ bool copying::look() {
       one.from = desk_.origin_of({here_->group_rank, one.what});
       has_saved = has_saved || one.from.has_part_of(here_->group_rank);
     }
-    if (has_saved) tell_buddy();
+    if (has_saved) note_saver();
     if (here_->disk.empty()) {
-      copy_to_buddy(complete.back());
+      leave_to_buddy(complete.back());
       return false;
     }
     if (on_disk_.contains(folder_of(complete.back().what)) ||
         keep(memory->get(), complete.back())) {
-      copy_to_buddy(complete.back());
+      leave_to_buddy(complete.back());
       return true;
     }
+    // Where this node's disk does not take it, another's may.
+    if (failed_ == complete.back().what) leave_to_buddy(complete.back());
     const std::lock_guard lock(desk_.mutex);
     if (failed_ || !desk_.is_hurried()) return false;
   }
@@ -146,65 +160,14 @@ bool copying::keep(int memory, const entry& newest) {
   return true;
 }
 
-// Long before there is a copy: where this node is lost without one, nobody may take it for one that
-// has never saved.
-void copying::tell_buddy() {
-  std::optional<peer> buddy;
-  const auto now = std::chrono::steady_clock::now();
-  {
-    const std::lock_guard lock(desk_.mutex);
-    if (desk_.is_hurried() || now < try_buddy_again_) return;
-    buddy = desk_.buddy;
-  }
-  if (!buddy || told_buddy_ == buddy) return;
-  if (tell_saver(*buddy, here_->group_rank).is_done()) {
-    told_buddy_ = buddy;
-  } else {
-    try_buddy_again_ = now + buddy_interval;
-  }
-}
-
-void copying::copy_to_buddy(const entry& newest) {
-  std::optional<peer> buddy;
-  const auto now = std::chrono::steady_clock::now();
-  {
-    const std::lock_guard lock(desk_.mutex);
-    if (desk_.is_hurried() || desk_.current != here_ || now < try_buddy_again_) return;
-    buddy = desk_.buddy;
-  }
-  if (!buddy || (copied_to_ == buddy && copied_ == newest.what)) return;
-  const auto from = from_here(newest);
-  const pace slow = slowly(newest.what);
-  const outcome done =
-      !from ? outcome{.problem = "it is not there any more", .has_changed = true}
-            : put_entry(*buddy, here_->group_rank, *from, [&](std::uint64_t bytes) {
-                if (!slow(bytes)) return false;
-                const std::lock_guard lock(desk_.mutex);
-                return !desk_.is_hurried() && desk_.current == here_ && desk_.buddy == buddy;
-              });
-  if (done.has_changed || done.is_abandoned) return;
-  if (done.is_done()) {
-    copied_to_ = buddy;
-    copied_ = newest.what;
-    desk_.tell_once("buddy", "");
-    return desk_.tell(note_level::debug, newest.what.name + " is copied to node " +
-                                             std::to_string(buddy->group_rank) + ", too");
-  }
-  try_buddy_again_ = now + retry_interval;
-  desk_.tell_once("buddy", "cannot copy " + newest.what.name + " to node " +
-                               std::to_string(buddy->group_rank) + ": " + done.problem +
-                               "; training goes on, and it is tried again");
-}
-
-// On disk no worker changes it.
-std::optional<sent_entry> copying::from_here(const entry& newest) const {
-  if (!here_->disk.empty()) {
-    auto kept = from_disk(here_->disk + "/" + folder_of(newest.what));
-    if (kept && kept->what == newest.what) return kept;
-  }
-  auto memory = open_folder(here_->memory);
-  if (!memory) return std::nullopt;
-  return from_memory(std::move(*memory), newest);
+void copying::leave_to_buddy(const entry& newest) {
+  const std::lock_guard lock(desk_.mutex);
+  if (desk_.current != here_) return;
+  const owned_version which{here_->group_rank, newest.what};
+  if (desk_.to_send && desk_.to_send->which() == which) return;
+  desk_.to_send = std::make_shared<const outgoing>(
+      outgoing{here_->group_rank, here_->memory, here_->disk, newest});
+  desk_.changed.notify_all();
 }
 
 void copying::end(bool is_kept) {

@@ -1,6 +1,6 @@
 // The copying thread of a vault: it looks through the workers' folder each second, keeps the newest
-// complete entry on disk, slowly while workers run and at once where that is asked for, has the
-// buddy, another node, keep it too.
+// complete entry on disk, slowly while workers run and at once where that is asked for, and leaves
+// it to the sending thread then (buddy_copying.hpp).
 //
 // Thread rule: `run` is the thread, at a low priority; it ends when the desk says so, or stays
 // where a disk hangs.
@@ -30,10 +30,8 @@ class copying {
   // False: the newest is not on disk, though it was tried.
   bool look();
   bool keep(int memory, const entry& newest);
-  // The buddy's copy is never waited for: it is given up where the disk is in a hurry.
-  void copy_to_buddy(const entry& newest);
-  std::optional<sent_entry> from_here(const entry& newest) const;
-  void tell_buddy();
+  void note_saver();
+  void leave_to_buddy(const entry& newest);
   bool is_set_aside(const version& what) const;
   pace slowly(const version& what);
   void end(bool is_kept);
@@ -44,10 +42,6 @@ class copying {
   bool is_all_kept_ = true;        // of the shelves before this one
   std::optional<version> failed_;  // to copy, the last time
   std::chrono::steady_clock::time_point try_again_;
-  std::optional<peer> told_buddy_;  // it knows that this node saves
-  std::optional<peer> copied_to_;
-  version copied_;  // what that one has
-  std::chrono::steady_clock::time_point try_buddy_again_;
 };
 
 }  // namespace ddprun::launcher::vault

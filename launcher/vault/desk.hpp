@@ -1,4 +1,4 @@
-// The desk is what the loop and the two threads of a vault have in common: what is asked for, and
+// The desk is what the loop and the threads of a vault have in common: what is asked for, and
 // where the workers' folder is at the moment.
 //
 // The threads may hang in a disk for ever, and outlive the loop then: they hold the desk, and it
@@ -37,6 +37,16 @@ struct shelf {
   unique_fd lock;      // on `disk`
 };
 
+// What the buddy is to keep, too.
+struct outgoing {
+  std::uint32_t group_rank = 0;
+  std::string memory;  // where it is
+  std::string disk;    // where there may be a copy; empty: nowhere
+  entry newest;
+
+  owned_version which() const { return {group_rank, newest.what}; }
+};
+
 struct desk {
   using teller = std::function<void(note_level, const std::string&)>;
 
@@ -52,11 +62,13 @@ struct desk {
   std::string folder;  // of current, as soon as it can be written to
   // Or hidden: not there for anybody any more, wherever copies of it are.
   std::set<owned_version> set_aside;
-  std::set<std::string> damaged;    // folders on disk
-  origin_record origins;            // of what is in memory
-  std::set<std::uint32_t> savers;   // group ranks that have ever saved anything
-  std::optional<peer> buddy;        // the node that keeps a copy of what is saved here
-  std::uint64_t hurries_asked = 0;  // copies that are wanted at once
+  std::set<std::string> damaged;            // folders on disk
+  origin_record origins;                    // of what is in memory
+  std::set<std::uint32_t> savers;           // group ranks that have ever saved anything
+  std::optional<peer> buddy;                // the node that keeps a copy of what is saved here
+  std::optional<std::uint32_t> own_saver;   // the group rank of this node, whose workers have saved
+  std::shared_ptr<const outgoing> to_send;  // none: there is nothing
+  std::uint64_t hurries_asked = 0;          // copies that are wanted at once
   std::uint64_t hurries_done = 0;
   bool is_ending = false;
   bool is_abandoned = false;  // nobody waits for what is copied

@@ -1,5 +1,6 @@
 #include "launcher/vault/keeper.hpp"
 
+#include "launcher/vault/buddy_copying.hpp"
 #include "launcher/vault/copying.hpp"
 #include "launcher/vault/memory_guard.hpp"
 #include "rendezvous/base/signals_blocked.hpp"
@@ -108,6 +109,7 @@ void keeper::start_copying() {
   try {
     const signals_blocked blocked;
     std::thread([shared = desk_] { copying(*shared).run(); }).detach();
+    std::thread([shared = desk_] { buddy_copying(*shared).run(); }).detach();
     std::thread([shared = desk_] { memory_guard(*shared).run(); }).detach();
   } catch (const std::system_error& error) {
     is_copying_ = false;

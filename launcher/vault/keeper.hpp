@@ -6,8 +6,9 @@
 //   save_now  a worker has died, or all are to end: the newest entry is copied at once
 //   finish    at the end: the same, and the memory is given back
 //
-// The loop never waits for a disk: one thread prepares, another copies, and both are left behind
-// where a disk hangs for `patience`. What goes wrong is a line, and training goes on.
+// The loop never waits for a disk: one thread prepares, another copies, a third sends copies to
+// another node, and they are left behind where a disk hangs for `patience`. What goes wrong is a
+// line, and training goes on.
 //
 // Thread rule: the main thread; handlers come from the executor, never from inside a call.
 #pragma once
