@@ -32,6 +32,9 @@ void agent::start_vault() {
     return doctor::read_limits("/", environment, look_limit).memory_left;
   };
   parts.say = [this](note_level level, const std::string& text) { say(level, text); };
+  parts.restoring = [this](std::uint64_t bytes) {
+    if (waits_for_vault_) feed(core::workers_restoring{*waits_for_vault_, bytes});
+  };
   vault_ = std::make_unique<vault::keeper>(context_.get_executor(), std::move(parts));
 }
 

@@ -79,11 +79,18 @@ struct desk {
   std::atomic<bool> is_silent = false;      // the disk has not answered one
   std::atomic<std::uint64_t> ticket = 0;    // of the newest preparation: older ones give up
   std::atomic<std::uint64_t> progress = 0;  // goes up as long as no disk hangs
+  std::atomic<std::uint64_t> moved = 0;     // bytes, by preparations
 
   void tell(note_level level, const std::string& text);
   // Not again until another text of that kind was told; an empty one is only remembered.
   void tell_once(const std::string& kind, const std::string& text);
   void tell_to(teller to);  // empty: nobody any more
+
+  // A preparation has moved so many bytes.
+  void note_moved(std::uint64_t bytes) {
+    ++progress;
+    moved += bytes;
+  }
 
   void hurry();
   bool is_hurried() const { return hurries_done < hurries_asked || is_ending; }  // under the mutex

@@ -18,6 +18,7 @@ namespace {
 
 // So long a disk may give no sign of life before nothing is expected of it.
 constexpr auto patience = std::chrono::seconds(30);
+constexpr auto preparation_interval = std::chrono::seconds(1);
 constexpr auto end_interval = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -26,7 +27,8 @@ keeper::keeper(boost::asio::any_io_executor executor, wiring parts)
     : executor_(executor),
       desk_(std::make_shared<desk>()),
       preparing_(executor),
-      patience_(executor) {
+      patience_(executor),
+      restoring_(std::move(parts.restoring)) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path whole = fs::absolute(parts.wanted.disk, error).lexically_normal();
@@ -74,7 +76,8 @@ void keeper::prepare(const round_place& here,
         patience_.cancel();
         if (const auto then = std::exchange(ready_, nullptr)) then(folder.value_or(""));
       });
-  watch_preparation(desk_->progress);
+  moved_before_ = moved_told_ = desk_->moved;
+  watch_preparation(desk_->progress, 0);
 }
 
 void keeper::give_up() {
@@ -84,11 +87,17 @@ void keeper::give_up() {
   patience_.cancel();
 }
 
-void keeper::watch_preparation(std::uint64_t seen) {
-  patience_.expires_after(patience);
-  patience_.async_wait(while_alive(alive_.watch(), [this, seen](boost::system::error_code error) {
+void keeper::watch_preparation(std::uint64_t seen, int silent) {
+  patience_.expires_after(preparation_interval);
+  patience_.async_wait(while_alive(alive_.watch(), [this, seen,
+                                                    silent](boost::system::error_code error) {
     if (error || !ready_) return;
-    if (desk_->progress != seen) return watch_preparation(desk_->progress);
+    const std::uint64_t moved = desk_->moved;
+    if (moved_told_ != moved && restoring_) restoring_(moved - moved_before_);
+    moved_told_ = moved;
+    const std::uint64_t now = desk_->progress;
+    if (now != seen) return watch_preparation(now, 0);
+    if ((silent + 1) * preparation_interval < patience) return watch_preparation(now, silent + 1);
     desk_->tell(note_level::warning, desk_->wanted.disk +
                                          " does not answer: workers are started without what is "
                                          "kept there");

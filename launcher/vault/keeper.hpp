@@ -38,6 +38,8 @@ class keeper {
     std::string mark;                                           // of this agent alone
     std::function<std::optional<std::uint64_t>()> memory_left;  // of the node, in bytes; blocks
     desk::teller say;
+    // So many bytes have been moved since `prepare`: from time to time, while that grows.
+    std::function<void(std::uint64_t bytes)> restoring;
   };
 
   keeper(boost::asio::any_io_executor executor, wiring parts);
@@ -56,7 +58,7 @@ class keeper {
   void finish(bool ends_well, std::function<void()> done);
 
  private:
-  void watch_preparation(std::uint64_t seen);
+  void watch_preparation(std::uint64_t seen, int silent);
   void watch_end(std::uint64_t seen, int silent);
   void start_copying();
 
@@ -66,6 +68,9 @@ class keeper {
   background_task<std::string> preparing_;
   boost::asio::steady_timer patience_;
   std::function<void(const std::string& folder)> ready_;  // empty: nobody waits
+  std::function<void(std::uint64_t bytes)> restoring_;
+  std::uint64_t moved_before_ = 0;  // this preparation
+  std::uint64_t moved_told_ = 0;
   std::function<void()> done_;
   bool has_failed_ = false;
   bool is_copying_ = false;

@@ -5,6 +5,7 @@
 #include "launcher/base/write_all.hpp"
 #include "launcher/vault/memory_guard.hpp"
 #include "launcher/vault/open_below.hpp"
+#include "launcher/vault/restoring.hpp"
 #include "launcher/vault/vault_files.hpp"
 #include "rendezvous/base/private_folders.hpp"
 
@@ -184,8 +185,8 @@ bool preparation::save_home(const memory_home& left) {
       if (std::find(kept.begin(), kept.end(), folder_of(one.what)) != kept.end()) continue;
       one.from = origins.of({*of, one.what});
       const outcome done =
-          keep_on_disk(memory->get(), one, disk, "of-" + desk_.mark, [&](std::uint64_t) {
-            ++desk_.progress;
+          keep_on_disk(memory->get(), one, disk, "of-" + desk_.mark, [&](std::uint64_t bytes) {
+            desk_.note_moved(bytes);
             return true;
           });
       if (!done.is_done()) {
@@ -247,23 +248,26 @@ unique_fd preparation::lock_disk(const std::string& disk) {
   return lock;
 }
 
+pace preparation::while_wanted() {
+  return [this](std::uint64_t bytes) {
+    desk_.note_moved(bytes);
+    return desk_.ticket == ticket_;
+  };
+}
+
 void preparation::set_aside(const shelf& here, int memory) {
   const std::vector<entry> found = complete(here.group_rank, memory);
   const auto bad = trial_.fail(found.empty() ? std::nullopt : std::optional(found.back().what));
   if (!bad) return;
-  const auto go_on = [&](std::uint64_t) {
-    ++desk_.progress;
-    return desk_.ticket == ticket_;
-  };
   const std::vector<std::string> kept =
       here.disk.empty() ? std::vector<std::string>() : kept_folders(here.disk);
   const bool is_kept = std::find(kept.begin(), kept.end(), folder_of(*bad)) != kept.end();
   // The last one there is stays: nothing is no better.
   if (found.size() < 2 && kept.size() < (is_kept ? 2u : 1u)) return;
   const bool is_copied =
-      is_kept ||
-      (!here.disk.empty() &&
-       keep_on_disk(memory, found.back(), here.disk, "aside-" + desk_.mark, go_on).is_done());
+      is_kept || (!here.disk.empty() && keep_on_disk(memory, found.back(), here.disk,
+                                                     "aside-" + desk_.mark, while_wanted())
+                                            .is_done());
   if (!is_copied || !set_aside_on_disk(here.disk, *bad)) {
     return desk_.tell(note_level::warning,
                       bad->name + " is not set aside, though " +
@@ -321,9 +325,11 @@ void preparation::put_one_back(const shelf& here, int memory, const std::string&
                                         size_text(desk_.limit) + " (--vault-size)");
     return;
   }
-  const outcome done = put_back_from(kept, *wanted, memory, [&](std::uint64_t) {
-    ++desk_.progress;
-    return desk_.ticket == ticket_;
+  restoring told(desk_, wanted->what.name, here.disk);
+  told.begin(size);
+  const outcome done = put_back_from(kept, *wanted, memory, [&](std::uint64_t bytes) {
+    told.add(bytes);
+    return while_wanted()(bytes);
   });
   if (done.is_done()) note_origin({here.group_rank, wanted->what}, wanted->from);
   if (done.is_abandoned) return;

@@ -36,6 +36,8 @@ class preparation {
   void note_origin(const owned_version& which, const origin& from);
   void enter(shelf& made);
   unique_fd lock_disk(const std::string& disk);
+  // For a copy: it goes on as long as this preparation is wanted.
+  pace while_wanted();
   void set_aside(const shelf& here, int memory);
   void put_back(const shelf& here, int memory);
   void put_one_back(const shelf& here, int memory, const std::string& name);

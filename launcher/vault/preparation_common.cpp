@@ -1,9 +1,9 @@
 // The part of a preparation in which the nodes of a round come to one entry.
 #include "launcher/base/node_files.hpp"
-#include "launcher/base/size_text.hpp"
 #include "launcher/base/text.hpp"
 #include "launcher/vault/peer_calls.hpp"
 #include "launcher/vault/preparation.hpp"
+#include "launcher/vault/restoring.hpp"
 #include "launcher/vault/vault_files.hpp"
 
 #include <algorithm>
@@ -20,7 +20,6 @@ namespace {
 
 // A node that has said nothing once (it may have no vault) does not hold up each round.
 constexpr std::chrono::seconds limit_after_silence{2};
-constexpr std::chrono::seconds told_interval{5};
 constexpr std::string_view copy_prefix = "copy-of-";
 // Of other nodes, by the numbers of an earlier world: more than so many are those of a folder that
 // all nodes share, and each names its own.
@@ -66,36 +65,6 @@ std::optional<peer> peer_of(const round_place& here, const agreed& found, std::u
   if (address.empty()) return std::nullopt;
   return peer{node, address, word.port, word.token};
 }
-
-// Says how far an entry has come, at its begin and from time to time: the workers wait for it.
-class restoring {
- public:
-  restoring(desk& to, std::string name, std::string where)
-      : to_(to), name_(std::move(name)), where_(std::move(where)) {}
-
-  void begin(std::uint64_t all) {
-    all_ = all;
-    come_ = 0;
-    say();
-  }
-  void add(std::uint64_t bytes) {
-    come_ += bytes;
-    if (bytes != 0 && std::chrono::steady_clock::now() >= again_) say();
-  }
-
- private:
-  void say() {
-    again_ = std::chrono::steady_clock::now() + told_interval;
-    to_.tell(note_level::info, "restoring " + name_ + " from " + where_ + ": " + size_text(come_) +
-                                   " of " + size_text(all_));
-  }
-
-  desk& to_;
-  std::string name_, where_;
-  std::uint64_t all_ = 0;
-  std::uint64_t come_ = 0;
-  std::chrono::steady_clock::time_point again_;
-};
 
 }  // namespace
 
@@ -206,12 +175,7 @@ bool preparation::is_safe(const shelf& own, int memory, const entry& one) {
   if (std::find(kept.begin(), kept.end(), folder_of(one.what)) != kept.end()) return true;
   entry copied = one;
   copied.from = desk_.origin_of({own.group_rank, one.what});
-  const outcome done =
-      keep_on_disk(memory, copied, own.disk, "safe-" + desk_.mark, [&](std::uint64_t) {
-        ++desk_.progress;
-        return desk_.ticket == ticket_;
-      });
-  return done.is_done();
+  return keep_on_disk(memory, copied, own.disk, "safe-" + desk_.mark, while_wanted()).is_done();
 }
 
 // The oldest go first; what is wanted again is put back from disk.
@@ -263,6 +227,7 @@ bool preparation::fetch(const round_place& here, const shelf& own, int memory, c
         from,
         [&](std::uint64_t bytes) {
           told.add(bytes);
+          desk_.note_moved(bytes);
           return goes_on();
         });
     if (done.is_done()) {

@@ -1,6 +1,7 @@
 // A preparation among two nodes, of which the other is this test.
 #include "launcher/vault/preparation.hpp"
 
+#include "launcher/vault/vault_files.hpp"
 #include "tests/rendezvous/store/loopback.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -110,4 +111,24 @@ TEST_CASE("what is hidden goes to disk before it goes from memory", "[vault]") {
   }
   CHECK_FALSE(here.has("step-2"));
   CHECK(here.has("step-1"));
+}
+
+TEST_CASE("bytes that are put back from the disk are counted, and told", "[vault]") {
+  node here;
+  here.save("step-1", 3 << 20);
+  const auto memory = *open_folder(here.memory);
+  const auto saved = complete_entries(list_files(memory.get()));
+  REQUIRE(keep_on_disk(memory.get(), saved.back(), here.disk + "/node-0", "test", [](auto) {
+            return true;
+          }).is_done());
+  remove_entry(memory.get(), "step-1");
+  std::string told;
+  here.shared->tell_to([&](ddprun::note_level, const std::string& text) { told += text + "\n"; });
+  const std::uint64_t before = here.shared->moved;
+  here.work.run(here.place(2, 1), false, 1);
+  here.shared->tell_to({});
+  CHECK(here.has("step-1"));
+  CHECK(here.shared->moved - before == 3 << 20);
+  CHECK(told.find("restoring step-1 from " + here.disk + "/node-0: 0 KiB of 3") !=
+        std::string::npos);
 }
