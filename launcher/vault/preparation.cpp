@@ -63,7 +63,7 @@ std::string preparation::run(const round_place& place, bool has_failed, std::uin
   ticket_ = ticket;
   if (!std::exchange(is_home_made_, true)) make_home();
   if (home_.empty()) {
-    stay_out(place);
+    go_without_memory(place);
     return {};
   }
   note_origins(place.from);
@@ -220,6 +220,10 @@ void preparation::enter(shelf& made) {
     const std::lock_guard lock(desk_.mutex);
     if (desk_.ticket == ticket_) desk_.folder = memory;
   }
+  enter_disk(made);
+}
+
+void preparation::enter_disk(shelf& made) {
   const std::string disk = desk_.wanted.disk + "/" + node_folder(made.group_rank);
   made.lock = lock_disk(disk);
   if (!made.lock) return;

@@ -35,6 +35,7 @@ class preparation {
   void note_origins(const origin& from);
   void note_origin(const owned_version& which, const origin& from);
   void enter(shelf& made);
+  void enter_disk(shelf& made);
   unique_fd lock_disk(const std::string& disk);
   // For a copy: it goes on as long as this preparation is wanted.
   pace while_wanted();
@@ -56,8 +57,12 @@ class preparation {
              const std::function<bool()>& goes_on, std::string& problem);
   bool bring(const round_place& here, const shelf& own, int memory, const agreed& found,
              const std::function<bool()>& goes_on);
-  void hide_newer_than(const shelf& own, int memory, std::int64_t order);
-  void stay_out(const round_place& here);
+  bool can_do_without(const round_place& here, const agreed& found);
+  // Takes their markers away. Returns them, with the files that they have then.
+  std::vector<entry> unmark_newer_than(std::uint32_t of, int memory, std::int64_t order);
+  void clear_away(const shelf& own, int memory, const std::vector<entry>& hidden);
+  // For a node that has none: what it has on disk counts, and its workers begin without.
+  void go_without_memory(const round_place& here);
   void take_asides(const shelf& own, const agreed& found);
   void hide(const round_place& here, const shelf& own, int memory, const agreed& found);
 
@@ -66,7 +71,8 @@ class preparation {
   std::unique_ptr<copy_server> server_;  // none: there was no other node yet
   std::uint64_t ticket_ = 0;
   bool is_home_made_ = false;
-  std::string home_;  // empty: there is none
+  std::string home_;                // empty: there is none
+  std::unique_ptr<shelf> on_disk_;  // where there is none
   bool looks_at_disk_ = false;
   trial trial_;
   bool was_silent_ = false;  // a node, the last time

@@ -103,7 +103,9 @@ node_word preparation::own_word(const round_place& here) {
     word.port = server_->port();
     word.token = server_->token();
   }
-  for (const std::string& name : names_in(home_)) {
+  const std::vector<std::string> nodes =
+      home_.empty() ? std::vector<std::string>() : names_in(home_);
+  for (const std::string& name : nodes) {
     const auto of = node_in(name);
     const auto memory = of ? open_folder(home_ + "/" + name) : unique_fd();
     if (!of || !memory) continue;
@@ -142,7 +144,8 @@ bool preparation::take_common(round_place here, const shelf& own, int memory) {
   const auto found = agree(
       here, own_word(here), goes_on,
       [&](const agreed& so_far, const std::function<bool()>& goes_on_there) {
-        return bring(here, own, memory, so_far, goes_on_there);
+        return home_.empty() ? can_do_without(here, so_far)
+                             : bring(here, own, memory, so_far, goes_on_there);
       },
       why);
   was_silent_ = !found && why.is_silence;
@@ -154,7 +157,6 @@ bool preparation::take_common(round_place here, const shelf& own, int memory) {
     return false;
   }
   desk_.tell_once("common", "");
-  take_asides(own, *found);
   hide(here, own, memory, *found);
   const std::lock_guard lock(desk_.mutex);
   desk_.savers = found->choice.savers;
@@ -276,26 +278,47 @@ bool preparation::bring(const round_place& here, const shelf& own, int memory, c
   return !is_needed;
 }
 
+// Its workers will begin without: what this node has had a part of, no node takes.
+bool preparation::can_do_without(const round_place& here, const agreed& found) {
+  if (!found.choice.savers.contains(here.group_rank) ||
+      !found.choice.parts.contains(here.group_rank))
+    return true;
+  desk_.tell_once("without", found.choice.key.name +
+                                 " cannot be put back, as this node has no vault in memory: no "
+                                 "node takes it");
+  return false;
+}
+
 // Those that are set aside as well: one may have come back from another node.
-void preparation::hide_newer_than(const shelf& own, int memory, std::int64_t order) {
-  for (const entry& one : complete_entries(list_files(memory))) {
+std::vector<entry> preparation::unmark_newer_than(std::uint32_t of, int memory,
+                                                  std::int64_t order) {
+  std::vector<entry> hidden;
+  for (entry& one : complete_entries(list_files(memory))) {
     if (one.what.order <= order) continue;
-    const bool is_on_disk = is_safe(own, memory, one);
     {
       const std::lock_guard lock(desk_.mutex);
-      desk_.set_aside.insert({own.group_rank, one.what});
+      desk_.set_aside.insert({of, one.what});
     }
-    if (is_on_disk) {
+    if (unmark_entry(memory, one)) one.files.back().path += unmarked_suffix;
+    hidden.push_back(std::move(one));
+  }
+  return hidden;
+}
+
+void preparation::clear_away(const shelf& own, int memory, const std::vector<entry>& hidden) {
+  for (const entry& one : hidden) {
+    const std::string& marker = one.files.back().path;
+    if (is_safe(own, memory, one)) {
+      remove_below(memory, marker);
       remove_entry(memory, one.what.name);
-    } else if (unmark_entry(memory, one)) {
+    } else {
       desk_.tell(note_level::warning,
                  one.what.name +
                      ", which not every node has, cannot be copied to disk: it stays in memory "
                      "without its marker (" +
-                     one.files.back().path + std::string(unmarked_suffix) + ")");
+                     marker + ")");
     }
   }
-  if (!own.disk.empty()) hide_newer(own.disk, order);
 }
 
 // What another node has set aside, here too: a copy would bring it back.
@@ -322,7 +345,12 @@ void preparation::hide(const round_place& here, const shelf& own, int memory, co
     const auto part = found.choice.parts.find(node);
     return part == found.choice.parts.end() ? std::int64_t{-1} : part->second.what.order;
   };
-  hide_newer_than(own, memory, order_of(here.group_rank));
+  const std::int64_t own_order = order_of(here.group_rank);
+  // Before a disk is asked for anything: where that hangs the workers are started nonetheless.
+  const std::vector<entry> hidden = unmark_newer_than(here.group_rank, memory, own_order);
+  take_asides(own, found);
+  clear_away(own, memory, hidden);
+  if (!own.disk.empty()) hide_newer(own.disk, own_order);
   for (const foreign_folder& one : foreign_folders(desk_.wanted.disk, here.group_rank)) {
     if (one.of < here.nodes) hide_newer(one.path, order_of(one.of));
   }
@@ -337,13 +365,16 @@ void preparation::hide(const round_place& here, const shelf& own, int memory, co
   }
 }
 
-// A node that has no vault says so, and is not waited for.
-void preparation::stay_out(const round_place& here) {
+void preparation::go_without_memory(const round_place& here) {
   if (!here.is_together || here.nodes == 1 || here.store_port == 0) return;
-  disagreement why;
-  agree(
-      here, node_word(), [this] { return desk_.ticket == ticket_; },
-      [](const agreed&, const std::function<bool()>&) { return true; }, why);
+  if (!on_disk_ || on_disk_->group_rank != here.group_rank) {
+    on_disk_.reset();  // another node may want its lock
+    auto made = std::make_unique<shelf>();
+    made->group_rank = here.group_rank;
+    enter_disk(*made);
+    on_disk_ = std::move(made);
+  }
+  take_common(here, *on_disk_, -1);
 }
 
 }  // namespace ddprun::launcher::vault

@@ -6,13 +6,18 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <sys/inotify.h>
 #include <unistd.h>
+#include <utility>
 
 using namespace ddprun::launcher::vault;
 using ddprun::tests::served_store;
@@ -111,6 +116,63 @@ TEST_CASE("what is hidden goes to disk before it goes from memory", "[vault]") {
   }
   CHECK_FALSE(here.has("step-2"));
   CHECK(here.has("step-1"));
+}
+
+TEST_CASE("what is hidden has no marker any more before a disk is asked for anything", "[vault]") {
+  // A disk that hangs does not keep the workers from being started.
+  node here;
+  here.save("step-1");
+  here.save("step-2");
+  const ddprun::unique_fd watch(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  REQUIRE(watch);
+  const int memory = ::inotify_add_watch(watch.get(), (here.memory + "/step-2").c_str(),
+                                         IN_MOVED_FROM | IN_DELETE);
+  const std::string disk = here.disk + "/node-0";
+  REQUIRE(::inotify_add_watch(watch.get(), disk.c_str(), IN_CREATE | IN_MOVE) >= 0);
+  here.prepare([] { return true; }, [](const agreed&, const auto&) { return true; });
+  alignas(inotify_event) char events[4096];
+  REQUIRE(::read(watch.get(), events, sizeof events) > 0);
+  inotify_event first = {};
+  std::memcpy(&first, events, sizeof first);
+  CHECK(first.wd == memory);
+  CHECK(std::string(events + sizeof first) == ".complete");
+}
+
+TEST_CASE("a node without a vault in memory has its part of no entry", "[vault]") {
+  node here;
+  const bool has_saved = GENERATE(true, false);
+  if (has_saved) {
+    here.save("step-1");
+    const auto memory = *open_folder(here.memory);
+    const auto saved = complete_entries(list_files(memory.get()));
+    REQUIRE(keep_on_disk(memory.get(), saved.back(), here.disk + "/node-0", "test", [](auto) {
+              return true;
+            }).is_done());
+  }
+  here.shared->current.reset();  // that agent is gone, and its memory
+  const auto shared = std::make_shared<desk>();
+  shared->wanted = here.shared->wanted;
+  shared->wanted.memory = "/proc";
+  shared->mark = "without-" + std::to_string(::getpid());
+  shared->ticket = 1;
+  auto other = std::async(std::launch::async, [&] {
+    node_word word;
+    word.held = {{1, {10, "step-1"}, {}}};
+    disagreement why;
+    return agree(
+        here.place(2, 2, 1), word, [] { return true; },
+        [](const agreed&, const auto&) { return true; }, why);
+  });
+  preparation without(shared);
+  CHECK(without.run(here.place(2, 2), false, 1).empty());
+  const auto found = other.get();
+  REQUIRE(found);
+  if (has_saved) {
+    CHECK(found->choice.savers == std::set<std::uint32_t>{0, 1});
+    CHECK(found->choice.parts.empty());
+  } else {
+    CHECK(found->choice.key.name == "step-1");
+  }
 }
 
 TEST_CASE("bytes that are put back from the disk are counted, and told", "[vault]") {
