@@ -110,8 +110,10 @@ result<std::vector<std::string>> rank_exchange::reports(const std::string& topic
   std::vector<std::string> all;
   for (auto& text : texts_in(*records, world_size_)) {
     if (!text) {
-      problem_ = "what the ranks have told of " + topic + " in the job store is damaged";
-      return make_error_code(errc::damaged);
+      // Not errc::damaged: that is said of snapshots, and one that is called so is given up.
+      problem_ = "the job store has garbled what the ranks have told of " + topic +
+                 " (does another program write to it?); start the job again";
+      return make_error_code(errc::malformed_message);
     }
     all.push_back(std::move(*text));
   }

@@ -5,6 +5,7 @@
 // Topics are of one use until rank 0 forgets them. A world of one rank needs no store.
 //
 // Thread rule: one thread at a time, but for cancel(), which any may call. Errors: of the store;
+// errc::malformed_message where the store has something else than the ranks have told;
 // `problem()` is one line about the last one, with the ranks that have not told where a deadline
 // has passed.
 #pragma once

@@ -286,9 +286,10 @@ class meeting {
  private:
   std::string path(snapshot_order order) const { return here_.folder + "/" + snapshot_name(order); }
 
-  // A folder that is not shared does not become so by itself.
+  // A folder that is not shared does not become so by itself, and for a garbled job store no
+  // snapshot is to blame.
   failure cannot_be_read(snapshot_order order, failure reason) const {
-    if (reason.code == errc::not_found) return reason;
+    if (reason.code == errc::not_found || reason.code == errc::malformed_message) return reason;
     reason.text = "snapshot " + path(order) + " cannot be read: " + reason.text +
                   "; start again when it can be, or move it away to go on from the one before it";
     return reason;
