@@ -31,9 +31,9 @@ foreach(library IN LISTS libraries)
 endforeach()
 # What a program includes; other headers come only where one of these needs them.
 set(public distributed_sampler environment freed_memory metrics/metrics_file metrics/progress nccl_ids run
-  snapshot/checksum snapshot/snapshots stop_request store_client training/loop_driver)
-set(public_torch torch/distributed_data_parallel torch/metrics torch/mixed_precision torch/model_tensors
-  torch/process_group torch/tensor_bytes torch/training_loop torch/training_state)
+  snapshot/checksum snapshot/snapshots stop_request store_client training/data_loader training/loop_driver)
+set(public_torch torch/distributed_data_parallel torch/exponential_moving_average torch/metrics
+  torch/mixed_precision torch/model_tensors torch/pinned_memory torch/process_group torch/tensor_bytes torch/training_loop torch/training_state)
 set(public_nccl nccl/communicator)
 set(public_torch_cuda torch_cuda/nccl_backend)
 foreach(component IN LISTS ddprun_components)

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <charconv>
+#include <cstdint>
 #include <stdexcept>
 
 namespace ddprun::worker {
@@ -17,15 +18,17 @@ struct open_scheduler : torch::optim::LRScheduler {
   }
 };
 
-void set_steps(torch::optim::LRScheduler& scheduler, const std::string& text) {
-  unsigned steps = 0;
+// `what` it counts: for the text of an error.
+template <typename Count>
+Count parse_count(const char* what, const std::string& text) {
+  Count count = 0;
   const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, steps);
+  const auto [rest, error] = std::from_chars(text.data(), end, count);
   if (error != std::errc() || rest != end) {
-    throw training_state_error("a scheduler's steps in the snapshot are '" + text +
+    throw training_state_error(std::string(what) + " in the snapshot are '" + text +
                                "', which is not a number");
   }
-  open_scheduler::steps_of(scheduler) = steps;
+  return count;
 }
 
 }  // namespace
@@ -50,7 +53,18 @@ void kept_state::add(const std::string& name, torch::nn::Module& module) {
 void kept_state::add(const std::string& name, torch::optim::LRScheduler& scheduler) {
   add(
       name, [&scheduler] { return std::to_string(open_scheduler::steps_of(scheduler)); },
-      [&scheduler](const std::string& value) { set_steps(scheduler, value); });
+      [&scheduler](const std::string& value) {
+        open_scheduler::steps_of(scheduler) = parse_count<unsigned>("a scheduler's steps", value);
+      });
+}
+
+void kept_state::add(const std::string& name, exponential_moving_average& average) {
+  add(
+      name, [&average] { return std::to_string(average.updates()); },
+      [&average](const std::string& value) {
+        average.set_updates(parse_count<std::uint64_t>("an average's updates", value));
+      });
+  averages_.emplace(kept_prefix + name, &average);
 }
 
 void kept_state::add(const std::string& name, std::function<std::string()> to_text,
@@ -68,7 +82,20 @@ std::vector<std::pair<std::string, at::Tensor>> kept_state::tensors() const {
     for (const auto& each : module->named_buffers())
       all.emplace_back(name + "." + each.key(), each.value());
   }
+  for (const auto& [name, average] : averages_) {
+    for (const auto& each : average->tensors())
+      all.emplace_back(name + "." + each.name, each.average);
+  }
   return all;
+}
+
+bool kept_state::is_alike(std::string_view tensor) const {
+  for (const auto& [name, average] : averages_) {
+    for (const auto& each : average->tensors()) {
+      if (each.is_buffer && tensor == name + "." + each.name) return false;
+    }
+  }
+  return true;
 }
 
 void kept_state::add_to(snapshot_part& part) const {

@@ -1,16 +1,17 @@
 // What a training program wants kept besides its model and optimizer, each under a name: a tensor,
-// a module (an average of the model's weights), a learning rate scheduler, or a text.
+// a module, an average of the model's weights, a learning rate scheduler, or a text.
 //
 //   kept.NAME          a tensor
-//   kept.NAME.TENSOR   each parameter and buffer of a module
-//   kept.NAME          a value: a scheduler's steps, or a text
+//   kept.NAME.TENSOR   each parameter and buffer of a module, or of an average
+//   kept.NAME          a value: a scheduler's steps, an average's updates, or a text
 //
-// Ownership: tensors, modules and schedulers must outlive it.
+// Ownership: what is added must outlive it.
 // Errors: std::invalid_argument: a name that is taken; training_state_error, whose text says what
 // does not fit.
 #pragma once
 
 #include "worker/snapshot/snapshots.hpp"
+#include "worker/torch/exponential_moving_average.hpp"
 #include "worker/torch/tensor_bytes.hpp"
 
 #include <torch/nn/module.h>
@@ -19,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,7 @@ class kept_state {
  public:
   void add(const std::string& name, at::Tensor& tensor);
   void add(const std::string& name, torch::nn::Module& module);
+  void add(const std::string& name, exponential_moving_average& average);
   void add(const std::string& name, torch::optim::LRScheduler& scheduler);
   void add(const std::string& name, std::function<std::string()> to_text,
            std::function<void(const std::string&)> from_text);
@@ -36,6 +39,8 @@ class kept_state {
   void add_to(snapshot_part& part) const;
   // All is compared before the first one is changed.
   void load(const snapshot_part& part, const std::string& path) const;
+  // False: each rank has its own, such as the averages of BatchNorm's averages.
+  bool is_alike(std::string_view tensor) const;
 
  private:
   struct text {
@@ -49,6 +54,7 @@ class kept_state {
   std::map<std::string, text> texts_;
   std::map<std::string, at::Tensor*> tensors_;
   std::map<std::string, torch::nn::Module*> modules_;
+  std::map<std::string, exponential_moving_average*> averages_;
 };
 
 }  // namespace ddprun::worker

@@ -10,6 +10,7 @@
 // Errors: LibTorch's.
 #pragma once
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>

@@ -17,7 +17,7 @@
 namespace ddprun::worker {
 namespace {
 
-const std::string model_prefix = "model.";
+const std::string prefix_of_model = "model.";
 
 }  // namespace
 
@@ -39,7 +39,7 @@ class training_loop::work final : public loop_work {
       kept_.add("scaler.good_steps", scaler_->good_steps());
     }
     for (const auto& each : parallel.module().named_buffers())
-      buffers_.emplace_back(model_prefix + each.key(), each.value());
+      buffers_.emplace_back(prefix_of_model + each.key(), each.value());
   }
 
   snapshot_state view() override {
@@ -53,7 +53,8 @@ class training_loop::work final : public loop_work {
   }
   // Each rank's BatchNorm has the averages of its own samples.
   bool is_alike(std::string_view tensor) override {
-    return std::none_of(buffers_.begin(), buffers_.end(),
+    return kept_.is_alike(tensor) &&
+           std::none_of(buffers_.begin(), buffers_.end(),
                         [&](const auto& each) { return each.first == tensor; });
   }
 
@@ -66,8 +67,11 @@ class training_loop::work final : public loop_work {
       return loss_of(batch);
     });
   }
-  void begin_epoch(std::uint64_t epoch, std::uint64_t steps) override {
+  void begin_epoch(std::uint64_t epoch, std::uint64_t steps,
+                   std::span<const sample_span> passes) override {
     parallel_.module().train();
+    for (auto* const each : loaders_)
+      each->begin(epoch, passes);
     if (on_epoch_begin) on_epoch_begin(epoch, steps);
   }
   void step(std::uint64_t epoch, std::uint64_t step, std::span<const sample_span> passes) override {
@@ -117,6 +121,11 @@ class training_loop::work final : public loop_work {
   bool any(bool here) override { return parallel_.group().any(here); }
 
   kept_state& kept() { return kept_; }
+  void load_ahead(batch_queue& loader) { loaders_.push_back(&loader); }
+  void keep(const std::string& name, exponential_moving_average& average) {
+    kept_.add(name, average);
+    averages_.push_back(&average);
+  }
   double gradient_norm() const { return gradient_norm_; }
   void set_loss(const loss_function& loss) { loss_ = loss; }
 
@@ -186,7 +195,11 @@ class training_loop::work final : public loop_work {
       for (auto& group : optimizer_.param_groups())
         group.options().set_lr(options_.learning_rate(step));
     }
-    if (is_sound) optimizer_.step();
+    if (is_sound) {
+      optimizer_.step();
+      for (auto* const each : averages_)
+        each->update();
+    }
     if (scaler_) scaler_->update();
     if (on_update) on_update(step);
   }
@@ -206,6 +219,8 @@ class training_loop::work final : public loop_work {
   training_state training_;
   kept_state kept_;
   std::optional<gradient_scaler> scaler_;
+  std::vector<exponential_moving_average*> averages_;
+  std::vector<batch_queue*> loaders_;
   loss_function loss_;
   std::vector<std::pair<std::string, at::Tensor>> buffers_;  // under their names in snapshots
   std::vector<at::Tensor> before_;                           // their values, where they are kept
@@ -232,6 +247,10 @@ void training_loop::keep(const std::string& name, torch::nn::Module& module) {
   work_->kept().add(name, module);
 }
 
+void training_loop::keep(const std::string& name, exponential_moving_average& average) {
+  work_->keep(name, average);
+}
+
 void training_loop::keep(const std::string& name, torch::optim::LRScheduler& scheduler) {
   work_->kept().add(name, scheduler);
 }
@@ -239,6 +258,10 @@ void training_loop::keep(const std::string& name, torch::optim::LRScheduler& sch
 void training_loop::keep(const std::string& name, std::function<std::string()> to_text,
                          std::function<void(const std::string&)> from_text) {
   work_->kept().add(name, std::move(to_text), std::move(from_text));
+}
+
+void training_loop::load_ahead(batch_queue& loader) {
+  work_->load_ahead(loader);
 }
 
 void training_loop::on_epoch_begin(std::function<void(std::uint64_t, std::uint64_t)> work) {

@@ -33,6 +33,8 @@
 #pragma once
 
 #include "worker/torch/distributed_data_parallel.hpp"
+#include "worker/torch/exponential_moving_average.hpp"
+#include "worker/training/data_loader.hpp"
 #include "worker/training/loop_driver.hpp"
 
 #include <torch/optim/optimizer.h>
@@ -86,10 +88,16 @@ class training_loop {
 
   // What snapshots keep besides, each under a name of its own; before run().
   void keep(const std::string& name, at::Tensor& tensor);
-  void keep(const std::string& name, torch::nn::Module& module);  // an average of the model
+  void keep(const std::string& name, torch::nn::Module& module);
+  // Updated after each step that the optimizer makes, before on_update.
+  void keep(const std::string& name, exponential_moving_average& average);
   void keep(const std::string& name, torch::optim::LRScheduler& scheduler);
   void keep(const std::string& name, std::function<std::string()> to_text,
             std::function<void(const std::string&)> from_text);
+
+  // Has this loader (data_loader.hpp) load the batches of each epoch ahead, from where it goes on;
+  // before run().
+  void load_ahead(batch_queue& loader);
 
   // The program's own; before run(). Each is called by all ranks, and may use collectives.
   void on_epoch_begin(std::function<void(std::uint64_t epoch, std::uint64_t steps)> work);

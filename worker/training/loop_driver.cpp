@@ -160,7 +160,7 @@ bool loop_driver::run_epoch(distributed_sampler& sampler) {
   const std::size_t per_step = options_.passes_per_step;
   const std::uint64_t steps = (passes.size() + per_step - 1) / per_step;
   if (steps > 0 && !std::exchange(is_warm_, true)) work_.warm_up(passes.front());
-  work_.begin_epoch(place_.epoch, steps);
+  work_.begin_epoch(place_.epoch, steps, passes);
   const auto start = options_.now();
   progress shown("epoch " + std::to_string(place_.epoch), steps);
   epoch_end done{place_.epoch, 0, 0, 0, {}, {}};

@@ -50,7 +50,9 @@ class loop_work {
 
   // One pass for nothing, before the first step of the process.
   virtual void warm_up(sample_span pass) = 0;
-  virtual void begin_epoch(std::uint64_t epoch, std::uint64_t steps) = 0;
+  // `passes` are all that are to come in it, in this order.
+  virtual void begin_epoch(std::uint64_t epoch, std::uint64_t steps,
+                           std::span<const sample_span> passes) = 0;
   // All passes of one step, `step` of all epochs, from 1. When it throws, what an unfinished step
   // has changed is put back by undo_step().
   virtual void step(std::uint64_t epoch, std::uint64_t step,

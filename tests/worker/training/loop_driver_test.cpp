@@ -3,6 +3,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
+#include "worker/training/data_loader.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -30,6 +31,8 @@ class counting_work final : public loop_work {
   std::vector<std::string> calls;
   std::vector<std::size_t> seen;
   std::function<void(std::uint64_t step)> in_step, after_step;  // of all epochs
+  std::function<void(std::uint64_t epoch, std::span<const sample_span> passes)> in_epoch_begin;
+  std::function<void(std::uint64_t epoch, sample_span pass)> in_pass;
   std::function<void(std::uint64_t epoch)> in_epoch_end;
   std::function<bool(bool here)> any_of_all;  // none: this rank is alone
   bool is_stopped = false;                    // somewhere, at the next question
@@ -54,13 +57,17 @@ class counting_work final : public loop_work {
   void warm_up(sample_span pass) override {
     calls.push_back("warm up with " + std::to_string(pass.size()));
   }
-  void begin_epoch(std::uint64_t epoch, std::uint64_t steps) override {
+  void begin_epoch(std::uint64_t epoch, std::uint64_t steps,
+                   std::span<const sample_span> passes) override {
+    if (in_epoch_begin) in_epoch_begin(epoch, passes);
     calls.push_back("begin " + std::to_string(epoch) + " of " + std::to_string(steps));
   }
-  void step(std::uint64_t, std::uint64_t step, std::span<const sample_span> passes) override {
+  void step(std::uint64_t epoch, std::uint64_t step, std::span<const sample_span> passes) override {
     if (in_step) in_step(step);
-    for (const auto& pass : passes)
+    for (const auto& pass : passes) {
+      if (in_pass) in_pass(epoch, pass);
       seen.insert(seen.end(), pass.begin(), pass.end());
+    }
   }
   void undo_step() override { calls.push_back("undo"); }
   void let_go() override { calls.push_back("let go"); }
@@ -225,6 +232,49 @@ TEST_CASE("a job that is stopped anywhere goes on there", "[training]") {
   REQUIRE(test.run(again, test.looping()).empty());
   CHECK(test.is_done);
   CHECK(again.seen == in_order(3));
+}
+
+TEST_CASE("a data loader has the batches of the loop, also of one that goes on", "[training]") {
+  const std::size_t workers = GENERATE(0u, 2u);
+  loop_under_test test;
+  auto with = test.looping();
+  with.shuffle = true;
+  counting_work whole;
+  REQUIRE(test.run(whole, with).empty());
+
+  with.folder += "/loaded";
+  std::vector<std::size_t> loaded;
+  data_loader<std::vector<std::size_t>> loader(
+      [](std::uint64_t, sample_span samples) {
+        return std::vector<std::size_t>(samples.begin(), samples.end());
+      },
+      {workers, 2});
+  for (const std::uint64_t stopped_at : {8, 18}) {
+    counting_work work;
+    work.in_epoch_begin = [&](auto epoch, auto passes) { loader.begin(epoch, passes); };
+    work.in_pass = [&](std::uint64_t epoch, sample_span pass) {
+      const auto batch = loader.take(epoch, pass);
+      loaded.insert(loaded.end(), batch.begin(), batch.end());
+    };
+    work.after_step = [&](std::uint64_t step) { work.is_stopped = step == stopped_at; };
+    REQUIRE(test.run(work, with).empty());
+  }
+  CHECK(test.is_done);
+  CHECK(loaded == whole.seen);
+}
+
+TEST_CASE("a data set that cannot be read ends the loop with its line", "[training]") {
+  loop_under_test test;
+  counting_work work;
+  data_loader<int> loader([](std::uint64_t, sample_span samples) {
+    if (samples[0] == 12) throw std::runtime_error("the disk has gone");
+    return 0;
+  });
+  work.in_epoch_begin = [&](auto epoch, auto passes) { loader.begin(epoch, passes); };
+  work.in_pass = [&](std::uint64_t epoch, sample_span pass) { loader.take(epoch, pass); };
+  CHECK(test.run(work, test.looping()) ==
+        "cannot load samples 12, 13, 14, 15 of epoch 1: the disk has gone");
+  CHECK(work.seen == in_order(1, 12));
 }
 
 TEST_CASE("SIGTERM ends with its status, SIGUSR1 with 0", "[training]") {

@@ -37,7 +37,7 @@ class step_counter final : public loop_work {
   byte_broadcast broadcast() override { return to_all_; }
   bool is_alike(std::string_view) override { return true; }
   void warm_up(sample_span) override {}
-  void begin_epoch(std::uint64_t, std::uint64_t) override {}
+  void begin_epoch(std::uint64_t, std::uint64_t, std::span<const sample_span>) override {}
   void step(std::uint64_t, std::uint64_t step, std::span<const sample_span>) override {
     steps_ = step;
   }
