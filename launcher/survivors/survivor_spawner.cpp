@@ -2,7 +2,7 @@
 
 #include "launcher/survivors/round_changes.hpp"
 #include "launcher/warm/memory_file.hpp"
-#include "launcher/warm/packet.hpp"
+#include "rendezvous/net/packet.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -104,7 +104,7 @@ void survivor_spawner::signal_group(pid_t pid, int signal) {
   member& one = *found->second;
   const bool is_asked_to_leave =
       signal == SIGTERM && leave_limit_ && one.at == stage::working && one.can_stay();
-  if (is_asked_to_leave && !warm::send_packet(one.link.native_handle(), "leave").failed()) {
+  if (is_asked_to_leave && !net::send_packet(one.link.native_handle(), "leave").failed()) {
     one.at = stage::leaving;
     return limit(one, *leave_limit_, [this, given = *leave_limit_](member& late) {
       told_.say("rank " + std::string(value_of("RANK", late.request.environment)) +
@@ -207,7 +207,7 @@ std::optional<spawned_child> survivor_spawner::give(const spawn_request& request
 bool survivor_spawner::give_round(member& one, const spawn_request& request) {
   const auto file = warm::make_memory_file(
       "ddprun-round", round_changes(one.request.environment, request.environment));
-  return file && !warm::send_packet(one.link.native_handle(), "round", {file->get()}).failed();
+  return file && !net::send_packet(one.link.native_handle(), "round", {file->get()}).failed();
 }
 
 void survivor_spawner::listen() {
@@ -254,13 +254,13 @@ void survivor_spawner::await_word(const member_ptr& one) {
 }
 
 void survivor_spawner::take_word(member& one) {
-  const auto word = warm::receive_packet(one.link.native_handle());
+  const auto word = net::receive_packet(one.link.native_handle());
   if (!word) {
     if (word.error() != boost::system::errc::operation_would_block) hung_up(one);
     return;
   }
   if (word->text == "stay" && one.at == stage::working) {
-    if (warm::send_packet(one.link.native_handle(), "ok").failed()) hung_up(one);
+    if (net::send_packet(one.link.native_handle(), "ok").failed()) hung_up(one);
   } else if (word->text == "left" && one.at == stage::leaving) {
     take_left(one);
   } else if (word->text == "begun" && one.at == stage::beginning) {

@@ -160,9 +160,9 @@ std::optional<spawned_child> warm_spawner::give(const spawn_request& request,
   while (!spares_.empty()) {
     spare next = std::move(spares_.front());
     spares_.pop_front();
-    const error_code error =
-        send_packet(next.orders.get(), "work",
-                    {work->get(), output->write.get(), errors->write.get(), report->write.get()});
+    const error_code error = net::send_packet(
+        next.orders.get(), "work",
+        {work->get(), output->write.get(), errors->write.get(), report->write.get()});
     if (error) {  // it has died, and that is about to be told
       let_go_.insert(next.pid);
       inner_.signal_group(next.pid, SIGKILL);

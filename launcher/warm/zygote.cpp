@@ -46,7 +46,7 @@ struct zygote::state : std::enable_shared_from_this<zygote::state> {
 
   error_code start(const options& options);
   void listen();
-  void hear(packet& said);
+  void hear(net::packet& said);
   void order(std::string_view word);
 
   spawner& spawn;
@@ -89,11 +89,11 @@ void zygote::make_spare() {
 // One that is gone does not hear it: its end is told.
 void zygote::state::order(std::string_view word) {
   if (!socket.is_open()) return;
-  [[maybe_unused]] const error_code error = send_packet(socket.native_handle(), word);
+  [[maybe_unused]] const error_code error = net::send_packet(socket.native_handle(), word);
 }
 
 error_code zygote::state::start(const options& options) {
-  auto sockets = make_packet_sockets();
+  auto sockets = net::make_packet_sockets();
   auto errors = make_pipe();
   auto made = make_site_zip(call_of(options));
   if (!sockets) return sockets.error();
@@ -141,7 +141,7 @@ void zygote::state::listen() {
   socket.async_wait(asio::posix::stream_descriptor::wait_read,
                     while_alive(weak_from_this(), [this](error_code error) {
                       if (error) return;
-                      auto said = receive_packet(socket.native_handle());
+                      auto said = net::receive_packet(socket.native_handle());
                       // At its end the spawner has the word.
                       if (said && said->text.empty()) return void(socket.close(error));
                       if (said) hear(*said);
@@ -149,7 +149,7 @@ void zygote::state::listen() {
                     }));
 }
 
-void zygote::state::hear(packet& said) {
+void zygote::state::hear(net::packet& said) {
   const auto [word, rest] = at_first_space(said.text);
   const auto [first, second] = at_first_space(rest);
   if (word == "ready") {

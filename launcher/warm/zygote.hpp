@@ -12,7 +12,7 @@
 #include "launcher/log/log_mux.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/spawner.hpp"
-#include "launcher/warm/packet.hpp"
+#include "rendezvous/net/packet.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>

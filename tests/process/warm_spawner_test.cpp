@@ -124,7 +124,7 @@ struct warm_fixture {
     std::string heard;
     run_until([&] {
       if (!under.control) return false;
-      auto read = warm::receive_packet(under.control.get());
+      auto read = net::receive_packet(under.control.get());
       if (read) heard = read->text;
       return !heard.empty();
     });
@@ -132,11 +132,11 @@ struct warm_fixture {
   }
 
   void answer(const std::string& text, const std::vector<int>& descriptors = {}) {
-    REQUIRE_FALSE(warm::send_packet(under.control.get(), text, descriptors));
+    REQUIRE_FALSE(net::send_packet(under.control.get(), text, descriptors));
   }
 
   void make_spare(const waiting_child& child) {
-    auto sockets = warm::make_packet_sockets();
+    auto sockets = net::make_packet_sockets();
     REQUIRE(sockets.has_value());
     answer("spare " + std::to_string(child.pid), {sockets->ours.get()});
     theirs.push_back(std::move(sockets->theirs));

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::launcher::warm {
+namespace ddprun::net {
 
 inline constexpr std::size_t packet_bytes_max = 4096;
 inline constexpr std::size_t packet_descriptors_max = 4;
@@ -33,4 +33,4 @@ error_code send_packet(int to, std::string_view text, const std::vector<int>& de
 // An empty text: the other side is gone. would_block: there is none now.
 result<packet> receive_packet(int from);
 
-}  // namespace ddprun::launcher::warm
+}  // namespace ddprun::net

@@ -1,11 +1,11 @@
-#include "launcher/warm/packet.hpp"
+#include "rendezvous/net/packet.hpp"
 
 #include "tests/support/catch.hpp"
 
 #include <unistd.h>
 
 using namespace ddprun;
-using namespace ddprun::launcher::warm;
+using namespace ddprun::net;
 
 TEST_CASE("a packet comes whole, with its descriptors, and the end of the other side is seen") {
   auto sockets = make_packet_sockets();

@@ -1,4 +1,4 @@
-#include "launcher/warm/packet.hpp"
+#include "rendezvous/net/packet.hpp"
 
 #include <array>
 #include <cerrno>
@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-namespace ddprun::launcher::warm {
+namespace ddprun::net {
 namespace {
 
 constexpr std::size_t control_bytes = CMSG_SPACE(packet_descriptors_max * sizeof(int));
@@ -75,4 +75,4 @@ result<packet> receive_packet(int from) {
   return read;
 }
 
-}  // namespace ddprun::launcher::warm
+}  // namespace ddprun::net
