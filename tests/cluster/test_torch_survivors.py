@@ -159,6 +159,66 @@ def test_a_round_that_ends_as_its_group_is_made_is_left_too(cluster, tmp_path, b
     assert sorted(ends) == [("0", "1", "3"), ("1", "3", "1"), ("2", "3", "1")]
 
 
+# Rank 0 waits for rank 2, which neither comes nor ends, nor is one that lives on: nothing but its
+# own process can free it.
+APART = textwrap.dedent("""
+    import os, signal, sys, time
+    from pathlib import Path
+    import torch
+    import torch.distributed as dist
+    sys.path.insert(0, sys.argv[1])
+    import ddprun
+
+    folder, begun, lives = Path(os.environ["DDPRUN_TEST_CONTROL"]), os.environ["DDPRUN_ROUND"], 0
+
+
+    def wait_for(name):
+        while not (folder / name).exists():
+            time.sleep(0.01)
+
+
+    def train():
+        global lives
+        lives += 1
+        dist.init_process_group("gloo")
+        rank = dist.get_rank()
+        group = dist.new_group([0, 2])
+        dist.barrier()
+        if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+            if rank == 0:
+                (folder / "waits").touch()
+                dist.all_reduce(torch.ones(1), group=group)
+            if rank == 1:
+                wait_for("waits")
+                os.kill(os.getpid(), signal.SIGKILL)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            wait_for("go")
+            os._exit(0)
+        dist.barrier()
+        print(f"rank {rank} lived {lives} rounds, began in {begun}", flush=True)
+        dist.destroy_process_group()
+
+
+    if begun == "1" and os.environ["RANK"] == "2":
+        train()
+    ddprun.survive(train)
+""")
+
+
+def test_one_that_waits_for_a_rank_that_lives_leaves_too(cluster, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(APART)
+    agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 1, workers=3,
+                          conf="backoff_max=0,stop_grace=120",
+                          command=[script, ROOT / ".cmake/package/wheel"],
+                          environment={"PYTHON_EXEC": sys.executable})
+    agent.says("ddprun: this worker leaves its round and lives on")
+    (cluster.folder / "go").touch()
+    assert agent.wait() == 0, agent.err()
+    ends = re.findall(r"rank (\d) lived (\d) rounds, began in (\d)", agent.out())
+    assert sorted(ends) == [("0", "2", "1"), ("1", "1", "2"), ("2", "1", "2")]
+
+
 def test_an_error_of_the_scripts_own_is_its_failure(cluster, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(f"""

@@ -5,6 +5,7 @@ collectives, and the round's store while a group is being made. The script's own
 the round, waits for the next, and calls the function again.
 """
 
+import datetime
 import ipaddress
 import os
 import socket
@@ -15,6 +16,7 @@ import traceback
 PACKET_BYTES = 64
 # Until the script has left, it may begin another wait: a group of which it was not in yet.
 PAUSE_S = 0.05
+NEVER_SENT = 0x0dd9  # a tag of messages
 
 
 class Round:
@@ -162,7 +164,24 @@ def end_waits(aborted, store):
             group.abort()
         except Exception:  # a backend that cannot: its peers' connections end, too
             pass
+        if dist.get_backend(group) == "gloo":
+            let_go_of_gloo(group)
     end_connections(store)
+
+
+def let_go_of_gloo(group):
+    """It has no abort, and what waits for a rank that lives, or whose host has fallen silent, would
+    wait on. But it closes all connections of a group when one wait has been in vain: so this
+    process waits a moment for what nobody sends."""
+    torch = sys.modules["torch"]
+    for peer in range(group.size()):
+        if peer == group.rank():
+            continue
+        try:
+            group.recv([torch.zeros(1)], peer, NEVER_SENT).wait(datetime.timedelta(milliseconds=1))
+        except Exception as error:
+            if "Timed out" in str(error):  # else that one was lost before
+                return
 
 
 def addresses_of_store():
