@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from tests.cluster.test_journal import wait_until_kept
 from tests.support.cluster import get, wait_for
 from tests.support.ports import free_port
 
@@ -95,6 +96,7 @@ def test_the_budget_is_refilled_and_a_new_daemon_knows(cluster):
     cluster.started(2, 2)
     daemon.says("has run for 300 ms without a failure: --max-restarts counts anew, after 1 restart")
     assert forgiven() == (1, 1)
+    wait_until_kept(cluster, state, restarts_forgiven=1)
     daemon.kill()
     daemon.wait()
     daemon = cluster.daemon(port, "--state-dir", state, recovery=10)
