@@ -9,15 +9,6 @@
 namespace ddprun::worker {
 namespace {
 
-// LibTorch's texts go on with the place that threw and a stack of C++ frames.
-std::string without_stack(std::string text) {
-  text = text.substr(0, text.find("\nException raised from "));
-  while (!text.empty() && text.back() == '\n')
-    text.pop_back();
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
 void tell(const char* name, const std::string& text) {
   std::fflush(stdout);  // what was said before stands before it
   std::fprintf(stderr, "%s: %s\n", name != nullptr ? name : program_invocation_short_name,
@@ -26,11 +17,19 @@ void tell(const char* name, const std::string& text) {
 
 }  // namespace
 
+std::string one_line(std::string text) {
+  text = text.substr(0, text.find("\nException raised from "));
+  while (!text.empty() && text.back() == '\n')
+    text.pop_back();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
 int run_to_status(const std::function<int()>& work, const char* name) {
   try {
     return work();
   } catch (const std::exception& error) {
-    tell(name, without_stack(error.what()));
+    tell(name, one_line(error.what()));
   } catch (...) {
     tell(name, "ended by an exception that is not a std::exception");
   }

@@ -9,10 +9,15 @@
 
 #include <concepts>
 #include <functional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
 namespace ddprun::worker {
+
+// An error's text for a person, without the place that threw and the stack of C++ frames with which
+// LibTorch's go on.
+std::string one_line(std::string text);
 
 // What `work` returns, for exit(); 1 where it throws. The line begins with `name`: none is the
 // program's.

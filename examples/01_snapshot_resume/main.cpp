@@ -1,12 +1,11 @@
 // Trains on all ranks, saves a snapshot every few epochs, and goes on from the newest one when it
-// is started again: after a crash, by ddprun, or tomorrow, by hand. On SIGTERM, which ddprun sends
-// before it ends a worker, it saves one more in the middle of the epoch; when another rank has
-// died, the others save what they have finished. All of this is the training loop's.
-//
-// A disturbed run ends with the same weights, bit by bit, as an undisturbed one.
+// is started again, by ddprun or by hand. On SIGTERM it saves one more in the middle of the epoch;
+// when another rank has died, the others save what they have finished, and with --survivors on
+// their processes live on. A disturbed run ends with the same weights, bit by bit, as another one.
 #include "examples/01_snapshot_resume/arguments.hpp"
 #include "examples/common/digits_test.hpp"
 #include "examples/common/program.hpp"
+#include "worker/survive.hpp"
 #include "worker/torch/training_loop.hpp"
 
 #include <torch/nn/functional/loss.h>
@@ -73,5 +72,7 @@ int run(const snapshot_resume::arguments& options, worker::training_loop_options
 
 int main(int count, char** values) {
   const auto options = snapshot_resume::parse_arguments(count, values);
-  return examples::run_program("snapshot_resume", [&] { return run(options, options.loop); });
+  return examples::run_program("snapshot_resume", [&] {
+    return worker::survive([&] { return run(options, options.loop); });
+  });
 }

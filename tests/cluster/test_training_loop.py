@@ -29,25 +29,30 @@ def result(text):
     return re.search(r"model checksum \w+", text)[0], re.search(r"accuracy .*", text)[0]
 
 
-def start(cluster, command, *options, name="job"):
-    return cluster.agent(name, *options, workers=RANKS, command=command,
+def start(cluster, command, *options, name="job", **more):
+    return cluster.agent(name, *options, workers=RANKS, command=command, **more,
                          environment={"DDPRUN_DIGITS": str(DIGITS), "CUDA_VISIBLE_DEVICES": ""})
 
 
+@pytest.mark.parametrize("survivors", ["off", "on"])
 @pytest.mark.parametrize("dead", [0, 3])
-def test_a_killed_rank_costs_no_step(cluster, tmp_path, dead):
+def test_a_killed_rank_costs_no_step(cluster, tmp_path, dead, survivors):
     given = [EPOCHS, NEVER, "--tell-samples", "--snapshot-dir"]
     whole = start(cluster, EXAMPLE.command("program", *given, tmp_path / "whole"), name="whole")
     assert whole.wait(LIMIT) == 0, whole.err()
 
     with HeldRank(cluster, dead) as held:
         command = held.command(*EXAMPLE.command("program", *given, tmp_path / "killed")[1:])
-        killed = start(cluster, command, "--max-restarts", 1)
+        # Those that live on have long to leave their round, as the machine may be slow.
+        killed = start(cluster, command, "--max-restarts", 1, "--survivors", survivors,
+                       conf="stop_grace=120")
         held.run_until(3, LIMIT)
         os.kill(held.pid(), signal.SIGKILL)
         wait_for("the next round", lambda: "restart 1 of 1" in killed.err(), LIMIT)
         held.read()
     assert killed.wait(LIMIT) == 0, killed.out() + killed.err()
+    lived_on = f"{RANKS - 1} of {RANKS} workers of this node lived on from the round before"
+    assert (lived_on in killed.err()) == (survivors == "on"), killed.out() + killed.err()
     assert result(killed.out()) == result(whole.out())
 
     # There was no other snapshot that it could have gone on from.

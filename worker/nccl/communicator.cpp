@@ -5,6 +5,7 @@
 #include "worker/nccl/meeting.hpp"
 #include "worker/own_gpu.hpp"
 #include "worker/roll_call.hpp"
+#include "worker/round_parts.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -34,6 +35,7 @@ int choose_device(std::optional<int> wanted, const environment& here, std::strin
 
 ncclResult_t begin(ncclComm_t& comm, std::uint32_t own_rank, std::uint32_t world_size,
                    const std::vector<nccl_id>& ids) {
+  stay_in_round();
   std::vector<ncclUniqueId> given(ids.size());
   std::memcpy(given.data(), ids.data(), ids.size() * nccl_id_bytes);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -2,6 +2,7 @@
 
 #include "rendezvous/base/lost_peer.hpp"
 #include "worker/roll_call.hpp"
+#include "worker/round_parts.hpp"
 #include "worker/store_client.hpp"
 #include "worker/torch/gloo_backend.hpp"
 
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <signal.h>
 #include <stdexcept>
 #include <string_view>
@@ -125,10 +127,42 @@ std::string answer_of(store_tree& words, std::string own, const store_tree::join
 
 // ProcessGroupGloo's destructor waits for its threads, and one of them may wait for a rank that
 // waits for this one to end. After an error nothing is asked of the group any more: the end of the
-// process closes its sockets.
-void leave_to_process_end(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
-  static auto& kept = *new std::vector<c10::intrusive_ptr<c10d::ProcessGroup>>;
-  kept.push_back(group);
+// process closes its sockets, or that of the round, where the process lives on.
+class lost_groups final : public round_part {
+ public:
+  void add(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+    const std::lock_guard lock(mutex_);
+    groups_.push_back(group);
+  }
+  void end_waits() override {
+    for (const auto& each : all())
+      let_go_of_gloo(*each);
+  }
+  // Their destructors are not to wait with the lock held.
+  void left() override {
+    const auto ended = all();
+    const std::lock_guard lock(mutex_);
+    groups_.clear();
+  }
+
+ private:
+  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> all() {
+    const std::lock_guard lock(mutex_);
+    return groups_;
+  }
+
+  std::mutex mutex_;
+  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups_;
+};
+
+void leave_to_end_of_round(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  // Never destroyed: it would wait at the end of the process.
+  static const auto& kept = *[] {
+    auto* const made = new std::shared_ptr<lost_groups>(std::make_shared<lost_groups>());
+    add_round_part(*made);
+    return made;
+  }();
+  kept->add(group);
 }
 
 // Gloo writes to its sockets so that a peer that has died would end this rank by SIGPIPE, without a
@@ -189,6 +223,7 @@ void process_group::connect(const c10::intrusive_ptr<c10d::Store>& store, const 
     group_ = std::make_shared<open_group>();
     group_->native = std::move(group);
     group_->words = std::move(words);
+    add_round_part(std::weak_ptr<round_part>(group_));
   });
   calls_ = 1;
 }
@@ -248,7 +283,7 @@ void process_group::guarded_with_own(const char* what, const std::function<void(
 void process_group::run(const char* what, bool has_own_errors,
                         const std::function<void()>& work) const {
   const auto fail = [&](const std::string& text) {
-    if (group_) leave_to_process_end(group_->native);
+    if (group_) leave_to_end_of_round(group_->native);
     const std::string told =
         who() + ": " + what + ": " + first_line(text) + (is_late(text) ? who_is_missing() : "");
     return process_group_error(is_of_lost_peer(text) ? for_want_of_peer(told) : told);
@@ -432,9 +467,14 @@ void process_group::open_group::shut_down() {
   native->shutdown();
 }
 
+// Without Gloo its waits are at the store.
+void process_group::open_group::end_waits() {
+  if (!words) let_go_of_gloo(*native);
+}
+
 void process_group::open_group::let_go(const std::string& why) {
   if (std::exchange(is_closed, true)) return;
-  leave_to_process_end(native);
+  leave_to_end_of_round(native);
   for (const auto& each : parts) {
     if (const auto part = each.lock()) part->let_go(why);
   }

@@ -17,11 +17,13 @@
 // NCCL's watchdog in LibTorch ends the process, with a text of its own.
 // Errors: `process_group_error`, whose text names rank, store address, and what failed; where a
 // deadline has passed, also the ranks that have not come. After one the group is of no more use:
-// let main print it and end the process, so that the launcher starts the next round.
+// let main print it and end the process, so that the launcher starts the next round; or let
+// survive() (survive.hpp) have it.
 #pragma once
 
 #include "worker/environment.hpp"
 #include "worker/process_group_error.hpp"
+#include "worker/round_parts.hpp"
 #include "worker/store_tree.hpp"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -130,13 +132,14 @@ class process_group {
 
  private:
   // LibTorch's group, and that it is shut down: by its own close(), or by that of the whole.
-  struct open_group {
+  struct open_group final : round_part {
     c10::intrusive_ptr<c10d::ProcessGroup> native;
     std::shared_ptr<store_tree> words;  // without Gloo
     std::vector<std::weak_ptr<open_group>> parts;
     bool is_closed = false;
 
     void shut_down();
+    void end_waits() override;
     void let_go(const std::string& why);
   };
 

@@ -1,6 +1,7 @@
 #include "worker/torch_cuda/nccl_backend.hpp"
 
 #include "worker/own_gpu.hpp"
+#include "worker/round_parts.hpp"
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
@@ -26,6 +27,7 @@ c10::Device gpu_of(const environment& here) {
 backend_maker nccl_backend(c10::Device device) {
   return [device](c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
                   const process_group_options& options) {
+    stay_in_round();
     auto values = c10d::ProcessGroupNCCL::Options::create();
     values->timeout = options.collective_timeout.value_or(c10d::kProcessGroupNCCLDefaultTimeout);
     auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, group.getRank(),

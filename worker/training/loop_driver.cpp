@@ -1,6 +1,7 @@
 #include "worker/training/loop_driver.hpp"
 
 #include "worker/report_step.hpp"
+#include "worker/round_parts.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -72,6 +73,7 @@ void loop_driver::run() {
   open_snapshots();
   resume();
   open_metrics();
+  const round_store_in_use agreeing;  // on what those that are left save
   try {
     train();
     if (snapshots_) wait_together();
