@@ -20,6 +20,8 @@ arguments parse_arguments(int count, char** values) {
   line.fraction("--momentum", made.momentum, "of SGD");
   line.fraction("--weight-decay", made.weight_decay, "of SGD");
   line.number("--print-freq", made.print_interval, "steps from one line to the next", 1);
+  line.number("--workers", made.workers,
+              "threads of each rank that load images; 0: the one that trains does", 0);
   line.number("--seed", made.seed, "decides the first weights and every shuffle");
   line.text("--resume", made.resume,
             "a folder of all nodes: saved there after each epoch, and gone on from");

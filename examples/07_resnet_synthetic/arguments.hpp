@@ -22,7 +22,8 @@ struct arguments {
   double weight_decay = 1e-4;
   std::uint64_t print_interval = 10;  // steps
   std::uint64_t seed = 0;
-  std::string resume;  // a folder of snapshots; empty: none are kept
+  std::uint64_t workers = 2;  // threads that load images
+  std::string resume;         // a folder of snapshots; empty: none are kept
   ddprun::worker::place_by_hand place;
 };
 

@@ -1,12 +1,14 @@
 // Trains a ResNet on synthetic images, as PyTorch's ImageNet example does on real ones: meters for
-// time, data, loss and accuracy, a test after each epoch, and --resume.
+// time, data, loss and accuracy, threads that load images, a test after each epoch, and --resume.
 #include "examples/07_resnet_synthetic/arguments.hpp"
 #include "examples/07_resnet_synthetic/resnet.hpp"
 #include "examples/07_resnet_synthetic/synthetic_images.hpp"
 #include "examples/common/device.hpp"
 #include "examples/common/program.hpp"
 #include "worker/torch/metrics.hpp"
+#include "worker/torch/pinned_memory.hpp"
 #include "worker/torch/training_loop.hpp"
+#include "worker/training/data_loader.hpp"
 
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/sgd.h>
@@ -87,18 +89,32 @@ std::string tell_all_reduce(job& job, const worker::distributed_data_parallel& p
   return text;
 }
 
+using image_loader = worker::data_loader<synthetic_images::batch>;
+
+image_loader make_loader(const job& job, const synthetic_images& images) {
+  return image_loader(
+      [&images, device = job.device](std::uint64_t, worker::sample_span picked) {
+        const auto loaded = images.load(picked);
+        return synthetic_images::batch{worker::pinned_for(device, loaded.images),
+                                       worker::pinned_for(device, loaded.labels)};
+      },
+      {.workers = job.options.workers});
+}
+
 // Every rank looks at its share of the images; none is looked at twice.
-void test(job& job, const synthetic_images& images) {
+void test(job& job, const synthetic_images& images, image_loader& loader) {
   const torch::NoGradGuard no_grad;
   job.network->eval();
   std::vector<std::size_t> mine;
   for (std::size_t index = job.here.rank; index < images.count(); index += job.here.world_size)
     mine.push_back(index);
   meters found;
-  for (const auto picked : worker::batches(mine, job.options.batch_size)) {
-    const auto batch = images.load(picked);
-    const auto labels = batch.labels.to(job.device);
-    const auto answers = job.network->forward(batch.images.to(job.device));
+  const auto passes = worker::batches(mine, job.options.batch_size);
+  loader.begin(1, passes);
+  for (const auto& picked : passes) {
+    const auto batch = loader.take(1, picked);
+    const auto labels = batch.labels.to(job.device, /*non_blocking=*/true);
+    const auto answers = job.network->forward(batch.images.to(job.device, true));
     found.add(answers, labels, functional::cross_entropy(answers, labels).item<double>());
   }
   found.average(job.group);
@@ -125,7 +141,10 @@ int run_epochs(job& job) {
   const synthetic_images images(options.images, size, classes, first_image);
   const synthetic_images test_images(options.test_images, size, classes, first_test_image);
   worker::distributed_data_parallel parallel(job.group, *job.network);
+  auto loader = make_loader(job, images);
+  auto test_loader = make_loader(job, test_images);
   worker::training_loop loop(parallel, job.optimizer, loop_options(options));
+  loop.load_ahead(loader);
   meters found;
   std::chrono::steady_clock::time_point start;  // of a step
   torch::Tensor answers, labels, loss;          // of the step under way
@@ -144,16 +163,16 @@ int run_epochs(job& job) {
     start = std::chrono::steady_clock::now();
   });
   loop.on_epoch_end([&](const worker::epoch_end& done) {
-    test(job, test_images);
+    test(job, test_images, test_loader);
     if (job.here.rank != 0) return;
     const auto seen = static_cast<double>(done.samples * job.here.world_size);
     std::printf("Epoch: [%" PRIu64 "] took %.2f s, %.1f images/s%s\n", done.epoch, done.seconds,
                 seen / done.seconds, tell_all_reduce(job, parallel).c_str());
   });
   loop.run([&](worker::training_batch& batch) {
-    const auto loaded = images.load(batch.indices());
-    const auto inputs = loaded.images.to(job.device);
-    labels = loaded.labels.to(job.device);
+    const auto loaded = loader.take(batch);
+    const auto inputs = loaded.images.to(job.device, /*non_blocking=*/true);
+    labels = loaded.labels.to(job.device, true);
     found.data.add(seconds_since(start));
     answers = parallel.forward(job.network, inputs);
     loss = functional::cross_entropy(answers, labels);

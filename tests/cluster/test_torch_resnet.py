@@ -53,6 +53,12 @@ def test_the_script_finds_the_same_with_ranks_told_by_arguments(cluster):
     check_alike(without_times(theirs), without_times(ours))
 
 
+def test_threads_that_load_images_change_nothing(cluster):
+    alone = EXAMPLE.run(cluster, "program", [2], *SMALL, "--epochs", 2, "--workers", 0)
+    loaded = EXAMPLE.run(cluster, "program", [2], *SMALL, "--epochs", 2, "--workers", 3)
+    check_alike(without_times(loaded), without_times(alone))
+
+
 def test_a_deep_one(cluster):
     few = ["--arch", "resnet50", "--images", 16, "--test-images", 5, "--batch-size", 8,
            "--epochs", 1, "--print-freq", 1, "--lr", 0.001]
