@@ -1,11 +1,11 @@
 #include "worker/training/data_loader.hpp"
 
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/base/signals_blocked.hpp"
+#include "rendezvous/net/threads.hpp"
 
 #include <algorithm>
+#include <new>
 #include <string>
-#include <system_error>
 
 namespace ddprun::worker {
 namespace {
@@ -23,6 +23,10 @@ std::string text_of_failure(std::uint64_t epoch, sample_span samples, const std:
   return text + " of epoch " + std::to_string(epoch) + ": " + reason.substr(0, reason.find('\n'));
 }
 
+error_code no_memory() {
+  return make_error_code(boost::system::errc::not_enough_memory);
+}
+
 }  // namespace
 
 batch_queue::batch_queue(queue_function load, const data_loader_options& options)
@@ -30,16 +34,33 @@ batch_queue::batch_queue(queue_function load, const data_loader_options& options
   if (options.prefetch_factor == 0) {
     throw std::invalid_argument("data loader: prefetch_factor must be at least 1");
   }
-  const signals_blocked for_workers;
+  error_code error;
   try {
-    while (workers_.size() < options.workers)
-      workers_.emplace_back([this] { run(); });
-  } catch (const std::system_error&) {
-    // No room for one more thread: it takes longer.
+    workers_.reserve(options.workers);
+    while (!error && workers_.size() < options.workers) {
+      std::thread worker;
+      error = net::start_thread(worker, "data loader", [this] { run(); });
+      if (!error) workers_.push_back(std::move(worker));
+    }
+  } catch (const std::bad_alloc&) {
+    error = no_memory();
+  } catch (const std::length_error&) {  // more than any memory has room for
+    error = no_memory();
   }
+  if (!error) return;
+  const std::size_t started = workers_.size();
+  end_workers();
+  throw std::runtime_error(net::thread_problem("worker " + std::to_string(started + 1) + " of " +
+                                                   std::to_string(options.workers) +
+                                                   " of a data loader",
+                                               error));
 }
 
 batch_queue::~batch_queue() {
+  end_workers();
+}
+
+void batch_queue::end_workers() {
   {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
@@ -47,6 +68,7 @@ batch_queue::~batch_queue() {
   }
   for (auto& worker : workers_)
     worker.join();
+  workers_.clear();
 }
 
 void batch_queue::begin(std::uint64_t epoch, std::span<const sample_span> passes) {
@@ -55,7 +77,7 @@ void batch_queue::begin(std::uint64_t epoch, std::span<const sample_span> passes
   made->epoch = epoch;
   for (const sample_span& pass : passes)
     made->passes.emplace_back(pass.begin(), pass.end());
-  std::map<std::size_t, outcome> dropped;  // freed without the lock
+  std::vector<std::optional<outcome>> dropped(passes.size());  // freed without the lock
   const std::lock_guard lock(mutex_);
   plan_ = std::move(made);
   next_to_load_ = next_to_take_ = 0;
@@ -67,12 +89,12 @@ batch_queue::loaded batch_queue::take_loaded(std::uint64_t epoch, sample_span sa
   std::unique_lock lock(mutex_);
   outcome found;
   if (const auto at = find(epoch, samples)) {
-    ready_.erase(ready_.begin(), ready_.lower_bound(*at));
-    next_to_take_ = *at;
+    while (next_to_take_ < *at)
+      ready_[next_to_take_++].reset();
     next_to_load_ = std::max(next_to_load_, *at);
     changed_.notify_all();
-    changed_.wait(lock, [&] { return ready_.contains(*at); });
-    found = std::move(ready_.extract(*at).mapped());
+    changed_.wait(lock, [&] { return ready_[*at].has_value(); });
+    found = *std::exchange(ready_[*at], std::nullopt);
     next_to_take_ = *at + 1;
     changed_.notify_all();
     lock.unlock();
@@ -93,18 +115,23 @@ std::optional<std::size_t> batch_queue::find(std::uint64_t epoch, sample_span sa
   return std::nullopt;
 }
 
-batch_queue::outcome batch_queue::load(std::uint64_t epoch, sample_span samples) const {
+batch_queue::outcome batch_queue::load(std::uint64_t epoch, sample_span samples) const noexcept
+    try {
   const auto failed = [&](const std::string& reason) {
     return outcome{nullptr,
                    std::make_exception_ptr(loading_error(text_of_failure(epoch, samples, reason)))};
   };
   try {
     return {load_(epoch, samples), nullptr};
+  } catch (const std::bad_alloc&) {
+    return failed("there is no memory left");
   } catch (const std::exception& error) {
     return failed(error.what());
   } catch (...) {
     return failed("an exception that is not a std::exception");
   }
+} catch (...) {  // no memory for that text
+  return {nullptr, std::current_exception()};
 }
 
 bool batch_queue::has_work() const {
@@ -123,7 +150,7 @@ void batch_queue::run() {
     lock.lock();
     // Another epoch may have begun meanwhile, or a later pass been taken.
     if (of != plan_ || at < next_to_take_) continue;
-    ready_.emplace(at, std::move(made));
+    ready_[at] = std::move(made);
     changed_.notify_all();
   }
 }

@@ -20,7 +20,8 @@
 // signals blocked, and on the caller's thread for a batch that is not ahead. Ownership: what `load`
 // uses must outlive the loader, whose destructor waits for the batches under way.
 // Errors: take() throws loading_error where `load` has thrown for this batch: one line, with epoch
-// and samples.
+// and samples. A loader that cannot have its threads throws std::runtime_error, one line too, and
+// leaves none behind. Where there is not even memory for that line, it is std::bad_alloc.
 #pragma once
 
 #include "worker/training/loop_work.hpp"
@@ -30,7 +31,6 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -82,8 +82,9 @@ class batch_queue {
     std::exception_ptr error;
   };
   void run();
+  void end_workers();
   bool has_work() const;
-  outcome load(std::uint64_t epoch, sample_span samples) const;
+  outcome load(std::uint64_t epoch, sample_span samples) const noexcept;
   // Its number in the plan; none: it is not to come.
   std::optional<std::size_t> find(std::uint64_t epoch, sample_span samples) const;
 
@@ -94,7 +95,7 @@ class batch_queue {
   std::shared_ptr<const plan> plan_;
   std::size_t next_to_load_ = 0;
   std::size_t next_to_take_ = 0;
-  std::map<std::size_t, outcome> ready_;
+  std::vector<std::optional<outcome>> ready_;  // of each pass: a worker need not ask for memory
   bool is_over_ = false;
   std::vector<std::thread> workers_;  // the last one to be made: they use all others
 };
