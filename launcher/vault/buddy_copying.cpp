@@ -1,5 +1,7 @@
 #include "launcher/vault/buddy_copying.hpp"
 
+#include "launcher/vault/due_at.hpp"
+
 #include <sys/resource.h>
 #include <utility>
 
@@ -62,11 +64,7 @@ pace buddy_copying::slowly(const peer& buddy, const outgoing& one) {
   const auto begun = std::chrono::steady_clock::now();
   return [this, &buddy, &one, begun, copied = std::uint64_t{0}](std::uint64_t bytes) mutable {
     copied += bytes;
-    auto due = begun;
-    if (const std::uint64_t rate = desk_.wanted.rate; rate != 0) {
-      due += std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-          std::chrono::duration<double>(static_cast<double>(copied) / static_cast<double>(rate)));
-    }
+    const auto due = due_at(begun, copied, desk_.wanted.rate);
     const auto is_unwanted = [&] {
       const bool is_of_this_node = desk_.to_send && desk_.to_send->group_rank == one.group_rank;
       return is_over() || !is_of_this_node || desk_.buddy != buddy ||

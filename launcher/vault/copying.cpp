@@ -1,6 +1,7 @@
 #include "launcher/vault/copying.hpp"
 
 #include "launcher/base/size_text.hpp"
+#include "launcher/vault/due_at.hpp"
 
 #include <algorithm>
 #include <sys/resource.h>
@@ -117,12 +118,7 @@ pace copying::slowly(const version& what) {
     ++desk_.progress;
     if (is_set_aside(what)) return false;
     copied += bytes;
-    const std::uint64_t rate = desk_.wanted.rate;
-    if (rate == 0) return true;
-    const auto due =
-        begun +
-        std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-            std::chrono::duration<double>(static_cast<double>(copied) / static_cast<double>(rate)));
+    const auto due = due_at(begun, copied, desk_.wanted.rate);
     std::unique_lock lock(desk_.mutex);
     desk_.changed.wait_until(lock, due, [&] {
       return desk_.is_hurried() || desk_.is_abandoned || desk_.current != here_;
