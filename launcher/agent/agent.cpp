@@ -95,6 +95,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       health_(context_.get_executor()),
       gloo_(context_.get_executor()),
       evidence_writer_(context_.get_executor()),
+      without_vault_(context_.get_executor()),
       busy_watch_(
           context_.get_executor(), [this] { return living_groups(); },
           [this] { feed(core::workers_busy{stopped_round_}); }),

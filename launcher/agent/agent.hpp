@@ -173,6 +173,9 @@ class agent {
 
   // In agent_vault.cpp.
   void start_vault();
+  bool has_vault_of_nodes() const;
+  void tell_opened(core::service_opened opened);
+  void say_no_vault(const core::start_workers& effect);
   vault::round_place vault_place(const core::start_workers& effect) const;
   void prepare_vault(const core::start_workers& effect);
   bool stops_preparing(round_number round);
@@ -309,6 +312,8 @@ class agent {
   std::unique_ptr<survivors::survivor_spawner> survivors_;  // none: no worker may live on
   std::unique_ptr<vault::keeper> vault_;                    // none: nobody has asked for one
   std::string vault_folder_;                                // for the workers; empty: none
+  background_task<bool> without_vault_;                     // says so to the other nodes
+  bool has_told_no_vault_ = false;
   std::optional<round_number> waits_for_vault_;  // its workers are started when that is prepared
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;

@@ -7,6 +7,7 @@
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/survivors/survivor_spawner.hpp"
+#include "launcher/vault/leader_mark.hpp"
 #include "rendezvous/net/host_name.hpp"
 #include "rendezvous/protocol/agent.hpp"
 
@@ -113,7 +114,9 @@ void agent::apply(const core::drop_members&) {
 }
 
 void agent::apply(const core::start_workers& effect) {
-  vault_ ? prepare_vault(effect) : begin_workers(effect);
+  if (vault_) return prepare_vault(effect);
+  say_no_vault(effect);
+  begin_workers(effect);
 }
 
 void agent::begin_workers(const core::start_workers& effect) {
@@ -123,7 +126,8 @@ void agent::begin_workers(const core::start_workers& effect) {
   facts.worker_count = identity_.worker_count;
   facts.node = identity_.node;
   facts.run_id = options_.run_id;
-  const std::string problem = read_nccl_ids(effect.assignment.leader_data, facts.nccl);
+  vault::take_mark(facts.assignment.leader_data);
+  const std::string problem = read_nccl_ids(facts.assignment.leader_data, facts.nccl);
   if (!problem.empty()) say(note_level::warning, problem);
   facts.mark = identity_.mark;
   facts.vault = vault_folder_;

@@ -73,13 +73,14 @@ void agent::hear_service(const core::agent_event& event) {
     if (!opening_ || opening_->round == failed->round) drop_nccl_ids();
   }
   const auto* const opened = std::get_if<core::service_opened>(&event);
-  if (opened == nullptr || !opening_ || opening_->round != opened->round) return feed(event);
+  if (opened == nullptr) return feed(event);
+  if (!opening_ || opening_->round != opened->round) return tell_opened(*opened);
   if (!opening_->data) return void(opening_->service = *opened);
   core::service_opened whole = *opened;
   round_opening done = *std::exchange(opening_, std::nullopt);
   whole.leader_data = *std::move(done.data);
   if (!done.for_store.empty()) service_->put(std::string(nccl_ids_key), std::move(done.for_store));
-  feed(whole);
+  tell_opened(std::move(whole));
 }
 
 void agent::take_nccl_ids(round_number round, const nccl_answer& answer) {

@@ -3,6 +3,7 @@
 #include "launcher/hosts/doctor/limits.hpp"
 #include "launcher/network/own_addresses.hpp"
 #include "launcher/vault/keeper.hpp"
+#include "launcher/vault/leader_mark.hpp"
 #include "rendezvous/net/resolve.hpp"
 
 #include <boost/asio/post.hpp>
@@ -14,9 +15,6 @@
 
 namespace ddprun::launcher {
 namespace {
-
-// "1": nodes keep copies for each other, and all resume from one entry.
-constexpr std::string_view vault_together_variable = "DDPRUN_VAULT_TOGETHER";
 
 // For a look at the node's memory; other limits, which are of no interest here, may hang longer.
 constexpr auto look_limit = std::chrono::seconds(1);
@@ -38,14 +36,38 @@ void agent::start_vault() {
   vault_ = std::make_unique<vault::keeper>(context_.get_executor(), std::move(parts));
 }
 
-// Other nodes find this one where the leader finds it. Without the variable each node is on its
-// own.
+// Nodes keep copies for each other, and all resume from one entry.
+bool agent::has_vault_of_nodes() const {
+  return vault_ && options_.settings.nodes_max > 1;
+}
+
+void agent::tell_opened(core::service_opened opened) {
+  if (has_vault_of_nodes() && options_.settings.store == store_mode::agent)
+    opened.leader_data = vault::with_mark(std::move(opened.leader_data));
+  feed(opened);
+}
+
+// The workers do not wait for that.
+void agent::say_no_vault(const core::start_workers& effect) {
+  leader_data given = effect.assignment.leader_data;
+  if (!vault::take_mark(given)) return;
+  if (!std::exchange(has_told_no_vault_, true)) {
+    say(note_level::info,
+        "vault: other nodes of this job have one; this node has no --vault, and its workers get "
+        "no DDPRUN_VAULT");
+  }
+  without_vault_.start([here = vault_place(effect)] { return vault::say_without_vault(here); },
+                       [](std::optional<bool>) {});
+}
+
+// Other nodes find this one where the leader finds it.
 vault::round_place agent::vault_place(const core::start_workers& effect) const {
   const assignment& assigned = effect.assignment;
   vault::round_place here;
   here.group_rank = assigned.group_rank;
-  const std::string* const together = find_variable(environment_, vault_together_variable);
-  here.is_together = together != nullptr && *together == "1";
+  here.is_together = has_vault_of_nodes();
+  leader_data given = assigned.leader_data;
+  here.has_leader_vault = vault::take_mark(given) || here.group_rank == 0;
   here.nodes = assigned.group_world_size;
   here.round = effect.round;
   if (here.is_together)

@@ -1,5 +1,6 @@
 #include "launcher/vault/agreement.hpp"
 
+#include "rendezvous/core/messages/versions.hpp"
 #include "worker/store_client.hpp"
 
 #include <algorithm>
@@ -40,7 +41,6 @@ class round_table {
 
   // All have said theirs. Empty: the store does not answer.
   std::vector<std::string> words() {
-    have_all_spoken_ = true;
     std::vector<std::string> keys;
     for (std::uint32_t node = 0; node < here_.nodes; ++node)
       keys.push_back(word_key(node));
@@ -49,12 +49,20 @@ class round_table {
     return std::move(*found);
   }
 
-  // This node is so far; the last that is decides. Returns what was decided for that turn, whoever
-  // has; empty: the round is over for this node, or the store is.
-  std::string arrive(std::uint32_t turn) {
+  // This node is so far, as one of `all`. True: as the last of them; none: the store does not
+  // answer.
+  std::optional<bool> come(std::uint32_t turn, std::uint32_t all) {
     const auto arrived = store_.add("arrived-" + std::to_string(turn), 1, ask_limit);
-    if (!arrived && !is_done(arrived.error())) return {};
-    if (*arrived == here_.nodes) return decide(turn, yes);
+    if (!arrived && !is_done(arrived.error())) return std::nullopt;
+    return *arrived == all;
+  }
+
+  // The last that is so far decides. Returns what was decided for that turn, whoever has; empty:
+  // the round is over for this node, or the store is.
+  std::string arrive(std::uint32_t turn, std::uint32_t all) {
+    const auto is_last = come(turn, all);
+    if (!is_last) return {};
+    if (*is_last) return decide(turn, yes);
     const worker::deadline words_until = here_.word_limit;
     while (true) {
       const duration longest = turn == 0
@@ -88,9 +96,12 @@ class round_table {
     beat_again_ = now + here_.beat_interval;
     const auto beats = store_.add(alive_key(here_.group_rank), 1, ask_limit);
     if (!beats && !is_done(beats.error())) return false;
-    look_at_next();
+    look_at_watched();
     return lost_.empty();
   }
+
+  // From now on, for signs of life. Before all have said their word there may be nothing to see.
+  void watch(std::uint32_t node) { watched_ = node; }
 
   // "apart WHY": the next node gives no sign of life.
   const std::string& lost() const { return lost_; }
@@ -114,22 +125,21 @@ class round_table {
       nodes += (nodes.empty() ? "" : ", ") + std::to_string(node);
       ++count;
     }
-    return "node " + nodes + " does not say what its vault holds (is --vault on its command " +
-           "line, too?)";
+    return "node " + nodes +
+           " does not say what its vault holds (is its disk slow, or its ddprun " + "older?)";
   }
   // Each looks at one: so of two that are silent one is seen. By this node's clock alone, and by
-  // what has changed. Before all have said their word there may be nothing to see.
-  void look_at_next() {
-    const std::uint32_t next = (here_.group_rank + 1) % here_.nodes;
-    if (!have_all_spoken_ || next == here_.group_rank) return;
-    const auto beats = store_.add(alive_key(next), 0, ask_limit);
+  // what has changed.
+  void look_at_watched() {
+    if (watched_ == here_.group_rank) return;
+    const auto beats = store_.add(alive_key(watched_), 0, ask_limit);
     if (!beats) return;
     const auto now = std::chrono::steady_clock::now();
-    if (beats_of_next_ != *beats) {
-      beats_of_next_ = *beats;
+    if (beats_ != *beats) {
+      beats_ = *beats;
       beaten_at_ = now;
     } else if (now - beaten_at_ >= here_.silence_limit) {
-      lost_ = std::string(apart) + "node " + std::to_string(next) + " gives no sign of life";
+      lost_ = std::string(apart) + "node " + std::to_string(watched_) + " gives no sign of life";
     }
   }
 
@@ -138,9 +148,9 @@ class round_table {
   const std::function<bool()>& goes_on_;
   std::string problem_;
   std::string lost_;
-  bool have_all_spoken_ = false;
+  std::uint32_t watched_ = here_.group_rank;  // itself: none
   std::chrono::steady_clock::time_point beat_again_;
-  std::int64_t beats_of_next_ = -1;
+  std::int64_t beats_ = -1;  // of the node that is watched
   std::chrono::steady_clock::time_point beaten_at_;
 };
 
@@ -152,9 +162,13 @@ class talk {
 
   std::optional<agreed> run(const node_word& own, const bring_part& bring) {
     if (!table_.goes_on() || !table_.say_word(to_text(own))) return leave(0);
-    if (arrive(0) != yes) return leave(0);
+    if (arrive(0, here_.nodes) != yes) return leave(0);
     agreed found;
-    if (!read_words(table_.words(), found.words)) return std::nullopt;
+    if (!read_words(table_.words(), found.words)) return leave(1);
+    const auto with_vault = static_cast<std::uint32_t>(
+        std::count_if(found.words.begin(), found.words.end(),
+                      [](const node_word& word) { return word.has_vault; }));
+    table_.watch(next_with_vault(found.words, here_.group_rank));
     std::set<entry_key> excluded;
     for (std::uint32_t number = 1;; ++number) {
       found.choice = choose_common(found.words, excluded);
@@ -162,7 +176,7 @@ class talk {
       const bool has_it = bring(found, [this] { return table_.goes_on(); });
       if (!table_.goes_on()) return leave(number);
       // One that has no part is enough.
-      const std::string verdict = has_it ? arrive(number) : decide(number, no);
+      const std::string verdict = has_it ? arrive(number, with_vault) : decide(number, no);
       if (verdict == yes) return found;
       if (verdict != no) return leave(number);
       excluded.insert(found.choice.key);
@@ -170,7 +184,9 @@ class talk {
   }
 
  private:
-  std::string arrive(std::uint32_t number) { return heard(table_.arrive(number)); }
+  std::string arrive(std::uint32_t number, std::uint32_t all) {
+    return heard(table_.arrive(number, all));
+  }
   std::string decide(std::uint32_t number, std::string_view proposed) {
     return heard(table_.decide(number, proposed));
   }
@@ -187,44 +203,62 @@ class talk {
     for (std::uint32_t node = 0; node < said.size(); ++node) {
       auto word = parse_word(said[node]);
       if (!word) {
-        why_.problem = "node " + std::to_string(node) + " says of its vault what cannot be read";
+        unread_ = "node " + std::to_string(node) + " says of its vault what cannot be read: " +
+                  std::string(core::same_version_advice);
         return false;
       }
       words.push_back(std::move(*word));
     }
-    if (words.size() == here_.nodes) return true;
-    why_.problem = table_.problem();
-    return false;
+    return words.size() == here_.nodes;
   }
 
   // The others end their wait.
   std::optional<agreed> leave(std::uint32_t number) {
     if (!why_.problem.empty()) return std::nullopt;  // all know it
     why_.problem = table_.problem();
-    const std::string& lost = table_.lost();
-    const std::string proposed =
-        lost.empty() ? std::string(apart) + "node " + std::to_string(here_.group_rank) + " gave up"
-                     : lost;
+    std::string proposed = table_.lost();
+    if (!unread_.empty()) proposed = std::string(apart) + unread_;
+    const bool is_known_why = !proposed.empty();
+    if (!is_known_why)
+      proposed = std::string(apart) + "node " + std::to_string(here_.group_rank) + " gave up";
     const std::string verdict = table_.decide(number, proposed, leave_limit);
-    if (!lost.empty()) heard(verdict);
+    if (is_known_why) heard(verdict);
     return std::nullopt;
   }
 
   round_table& table_;
   const round_place& here_;
   disagreement& why_;
+  std::string unread_;  // whose word
 };
+
+std::optional<round_table> open_table(const round_place& here, const std::function<bool()>& goes_on,
+                                      std::string& problem) {
+  auto store = worker::store_client::connect(here.store_address, here.store_port, connect_limit,
+                                             problem, "vault");
+  if (!store) return std::nullopt;
+  return round_table(std::move(*store), here, goes_on);
+}
 
 }  // namespace
 
 std::optional<agreed> agree(const round_place& here, const node_word& own,
                             const std::function<bool()>& goes_on, const bring_part& bring,
                             disagreement& why) {
-  auto store = worker::store_client::connect(here.store_address, here.store_port, connect_limit,
-                                             why.problem, "vault");
-  if (!store) return std::nullopt;
-  round_table table(std::move(*store), here, goes_on);
-  return talk(table, here, why).run(own, bring);
+  auto table = open_table(here, goes_on, why.problem);
+  if (!table) return std::nullopt;
+  return talk(*table, here, why).run(own, bring);
+}
+
+bool say_without_vault(const round_place& here) {
+  node_word without;
+  without.has_vault = false;
+  std::string problem;
+  const std::function<bool()> always = [] { return true; };
+  auto table = open_table(here, always, problem);
+  if (!table || !table->say_word(to_text(without))) return false;
+  const auto is_last = table->come(0, here.nodes);
+  return is_last && (!*is_last || !table->decide(0, yes).empty());
 }
 
 }  // namespace ddprun::launcher::vault

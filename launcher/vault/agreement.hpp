@@ -8,9 +8,13 @@
 // that of the next node: what a round costs the store grows with the number of its nodes, but for
 // the words, which everybody reads.
 //
+// A node without a vault says so in its word and goes its way: nobody waits for it. Whether there
+// is anybody to say it to it knows from the leader (leader_mark.hpp).
+//
 //   ddprun-vault/ROUND/word/NODE     its word
 //   ddprun-vault/ROUND/alive/NODE    a number that grows
-//   ddprun-vault/ROUND/arrived-TURN  how many nodes have said their word, or have their part
+//   ddprun-vault/ROUND/arrived-TURN  how many nodes have said their word, or have their part (of
+//                                    those with a vault)
 //   ddprun-vault/ROUND/verdict-TURN  "yes", "no", "apart WHY", "silent WHY"; TURN 0 is of the words
 //
 // Thread rule: a thread that may wait; it asks `goes_on` again and again, and ends where that is
@@ -35,6 +39,7 @@ struct round_place {
   std::uint32_t nodes = 1;
   std::uint64_t round = 0;
   bool is_together = false;      // with the other nodes, where there are any
+  bool has_leader_vault = true;  // else nobody asks the nodes without one for their word
   origin from;                   // of what is saved in this round
   std::string store_address;     // as this node dials the job's store
   std::uint16_t store_port = 0;  // 0: there is none before the workers are there
@@ -53,7 +58,7 @@ struct agreed {
 
 struct disagreement {
   std::string problem;      // a line's end; empty where the round is over
-  bool is_silence = false;  // a node said nothing: it may have no vault
+  bool is_silence = false;  // a node said nothing: it may be of a version that cannot
 };
 
 using bring_part = std::function<bool(const agreed& so_far, const std::function<bool()>& goes_on)>;
@@ -63,5 +68,8 @@ using bring_part = std::function<bool(const agreed& so_far, const std::function<
 std::optional<agreed> agree(const round_place& here, const node_word& own,
                             const std::function<bool()>& goes_on, const bring_part& bring,
                             disagreement& why);
+
+// This node has no vault. False: the store has not heard it.
+bool say_without_vault(const round_place& here);
 
 }  // namespace ddprun::launcher::vault

@@ -33,8 +33,19 @@ std::optional<held_entry> read_held(std::string_view line) {
   return held_entry{*of, {*order, std::string(line)}, std::move(*from)};
 }
 
+node_word without_vault() {
+  node_word word;
+  word.has_vault = false;
+  return word;
+}
+
 bool read_line(std::string_view line, node_word& word) {
   const std::string_view what = next_word(line);
+  if (what == "without") {
+    word.has_vault = false;
+    return line.empty() && word == without_vault();
+  }
+  if (!word.has_vault) return false;
   if (what == "at") {
     const auto port = whole_number<std::uint16_t>(next_word(line));
     if (!port || !is_plain(line)) return false;
@@ -98,20 +109,21 @@ std::set<std::uint32_t> savers_of(const std::vector<node_word>& words, const all
   return savers;
 }
 
-// By node, whatever there is of it; empty: a node that has saved lacks its part.
+// By node, whatever there is of it; empty: a node that has saved lacks its part, or its vault.
 std::map<std::uint32_t, common_part> parts_for(const entry_key& key, const all_parts& all,
                                                const std::set<std::uint32_t>& savers,
-                                               std::uint32_t nodes) {
+                                               const std::vector<node_word>& words) {
   std::map<std::uint32_t, common_part> parts;
   for (const std::uint32_t node : savers) {
     if (!key.from.has_part_of(node)) continue;
     const auto found = all.find(node);
-    if (found == all.end() || !found->second.contains(key)) return {};
+    if (found == all.end() || !found->second.contains(key) || !words[node].has_vault) return {};
     parts.emplace(node, found->second.at(key));
   }
   if (parts.size() != key.from.nodes) return parts;
-  for (std::uint32_t node = key.from.nodes; node < nodes; ++node)
-    parts.emplace(node, parts.at(node % key.from.nodes));
+  for (std::uint32_t node = key.from.nodes; node < words.size(); ++node) {
+    if (words[node].has_vault) parts.emplace(node, parts.at(node % key.from.nodes));
+  }
   return parts;
 }
 
@@ -119,6 +131,7 @@ std::map<std::uint32_t, common_part> parts_for(const entry_key& key, const all_p
 
 std::string to_text(const node_word& word) {
   std::string text = std::string(first_of_word) + "\n";
+  if (!word.has_vault) return text + "without\n";
   if (!word.address.empty())
     text += "at " + std::to_string(word.port) + " " + word.address + "\ntoken " + word.token + "\n";
   for (const std::uint32_t node : word.savers)
@@ -147,6 +160,15 @@ std::optional<node_word> parse_word(std::string_view text) {
   return word;
 }
 
+std::uint32_t next_with_vault(const std::vector<node_word>& words, std::uint32_t node) {
+  const auto nodes = static_cast<std::uint32_t>(words.size());
+  std::uint32_t next = node;
+  do {
+    next = (next + 1) % nodes;
+  } while (next != node && !words[next].has_vault);
+  return next;
+}
+
 std::set<owned_version> aside_of(const std::vector<node_word>& words) {
   std::set<owned_version> all;
   for (const node_word& word : words)
@@ -165,7 +187,7 @@ common_choice choose_common(const std::vector<node_word>& words,
   if (first != all.end()) {
     for (const auto& [key, part] : first->second) {
       if (excluded.contains(key) || (newest != nullptr && part.what < newest->what)) continue;
-      auto parts = parts_for(key, all, choice.savers, static_cast<std::uint32_t>(words.size()));
+      auto parts = parts_for(key, all, choice.savers, words);
       if (!parts.contains(first->first)) continue;
       newest = &part;
       choice.key = key;

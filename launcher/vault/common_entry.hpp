@@ -5,7 +5,8 @@
 // words and come to the same choice by themselves. Entries of several nodes belong together where
 // they have the same name and were saved in the same round, of as many nodes; nobody is asked for
 // the part of a node that was not in that round. A node that has never saved anything is not asked
-// for anything.
+// for anything. What a node without a vault has had a part of no node takes, as it cannot give that
+// to its workers.
 //
 // Where every node of that round had a part, each that has come since is given one of them, too.
 //
@@ -17,6 +18,8 @@
 //   saves 0
 //   holds 0 1732606339000000000 2 7319.4 step-100
 //   aside 1 1732606345000000000 step-101
+//
+// or, of a node without a vault, the first line and "without".
 //
 // "holds OF ORDER NODES ROUND NAME": OF is the group rank of the node whose workers saved it, NODES
 // and ROUND are its origin (origin.hpp). "aside OF ORDER NAME": one that no node may take any more,
@@ -48,6 +51,7 @@ struct held_entry {
 };
 
 struct node_word {
+  bool has_vault = true;           // else nothing more is said
   std::string address;             // where its copies are served; empty: nowhere
   std::uint16_t port = 0;          // likewise
   std::string token;               // that it asks for
@@ -82,6 +86,9 @@ struct common_choice {
   std::set<std::uint32_t> savers;
   bool is_any_newer = false;  // some node has one that not all have
 };
+
+// The next node of the round after that one that has a vault; itself where there is no other.
+std::uint32_t next_with_vault(const std::vector<node_word>& words, std::uint32_t node);
 
 // What any of them has set aside.
 std::set<owned_version> aside_of(const std::vector<node_word>& words);

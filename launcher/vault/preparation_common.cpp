@@ -18,7 +18,7 @@
 namespace ddprun::launcher::vault {
 namespace {
 
-// A node that has said nothing once (it may have no vault) does not hold up each round.
+// A node that has said nothing once (its ddprun may be an older one) does not hold up each round.
 constexpr std::chrono::seconds limit_after_silence{2};
 constexpr std::string_view copy_prefix = "copy-of-";
 // Of other nodes, by the numbers of an earlier world: more than so many are those of a folder that
@@ -51,9 +51,13 @@ std::vector<foreign_folder> foreign_folders(const std::string& disk, std::uint32
 }
 
 std::string numbers_of(const std::set<std::uint32_t>& nodes) {
+  constexpr std::size_t named_max = 8;
   std::string text;
-  for (const std::uint32_t node : nodes)
+  std::size_t named = 0;
+  for (const std::uint32_t node : nodes) {
+    if (named++ == named_max) return text + ", ...";
     text += (text.empty() ? "" : ", ") + std::to_string(node);
+  }
   return text;
 }
 
@@ -135,6 +139,14 @@ bool preparation::take_common(round_place here, const shelf& own, int memory) {
                     "goes on from its newest");
     return false;
   }
+  if (!here.has_leader_vault) {
+    desk_.tell_once("common",
+                    "node 0 has no --vault, or an older ddprun: the nodes keep no copies for each "
+                    "other, and each goes on from its newest entry");
+    const std::lock_guard lock(desk_.mutex);
+    desk_.buddy.reset();
+    return false;
+  }
   if (was_silent_) here.word_limit = limit_after_silence;
   disagreement why;
   const auto goes_on = [this] {
@@ -157,11 +169,26 @@ bool preparation::take_common(round_place here, const shelf& own, int memory) {
     return false;
   }
   desk_.tell_once("common", "");
+  tell_who_has_none(found->words);
   hide(here, own, memory, *found);
   const std::lock_guard lock(desk_.mutex);
   desk_.savers = found->choice.savers;
-  desk_.buddy = peer_of(here, *found, (here.group_rank + 1) % here.nodes);
+  desk_.buddy = peer_of(here, *found, next_with_vault(found->words, here.group_rank));
   return true;
+}
+
+void preparation::tell_who_has_none(const std::vector<node_word>& words) {
+  std::set<std::uint32_t> without;
+  for (std::uint32_t node = 0; node < words.size(); ++node) {
+    if (!words[node].has_vault) without.insert(node);
+  }
+  const bool is_one = without.size() == 1;
+  desk_.tell_once("without-vault",
+                  without.empty()
+                      ? ""
+                      : (is_one ? "node " : "nodes ") + numbers_of(without) +
+                            (is_one ? " has" : " have") +
+                            " no --vault: nothing that is saved there is kept or put back");
 }
 
 // What lies here as another node's.

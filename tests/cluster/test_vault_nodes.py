@@ -14,19 +14,15 @@ from tests.cluster.test_vault import (SLOW, homes, kept, no_memory_is_left, save
                                       seen)
 from tests.support.cluster import GO_ON, LOST_SOON, wait_for
 from tests.support.ports import free_port
+from tests.support.relay import Relay
 from tests.support.small_disk import fill
-
-
-TOGETHER = {"DDPRUN_VAULT_TOGETHER": "1"}
 
 
 class Nodes:
     """One agent for each host, whose --vault is its own folder."""
 
-    def __init__(self, cluster, hosts, *options, nnodes, conf=LOST_SOON, environment=TOGETHER,
-                 daemon_host=0):
+    def __init__(self, cluster, hosts, *options, nnodes, conf=LOST_SOON, daemon_host=0):
         self.cluster, self.hosts, self.options = cluster, hosts, options
-        self.environment = environment
         where = hosts[daemon_host]
         self.daemon = cluster.daemon(29400, host=where, bind="0.0.0.0")
         self.common = dict(endpoint=f"{where.address}:29400", nnodes=nnodes, conf=conf)
@@ -36,8 +32,7 @@ class Nodes:
         disk = self.cluster.folder / f"disk-{name}"
         agent = self.cluster.agent(name, "--max-restarts", 9, *GO_ON[:2], "--vault", disk,
                                    "--log-level", "debug", *self.options, *more,
-                                   host=self.hosts[host], environment=self.environment,
-                                   **self.common)
+                                   host=self.hosts[host], **self.common)
         self.agents.append(agent)
         return agent
 
@@ -355,16 +350,26 @@ def test_a_folder_that_all_nodes_share_needs_no_copies(cluster, make_hosts):
     assert [a.wait(), b.wait()] == [0, 0]
 
 
-def test_a_node_without_a_vault_is_one_line(cluster):
-    daemon = cluster.daemon()
-    common = dict(nnodes=2, endpoint=f"127.0.0.1:{daemon.port}", environment=TOGETHER)
-    a = cluster.agent("node-a", "--max-restarts", 9, *GO_ON[:2], "--vault",
-                      cluster.folder / "disk", conf="backoff_max=0", **common)
-    a.says("here: node-a")
-    b = cluster.agent("node-b", "--max-restarts", 9, *GO_ON[:2], conf="backoff_max=0", **common)
+def started_pair(cluster, *with_vault, daemon=None, port_of_b=None):
+    """Of two nodes, those that are named have a vault."""
+    daemon = daemon or cluster.daemon()
+    agents = []
+    for name, port in (("node-a", daemon.port), ("node-b", port_of_b or daemon.port)):
+        vault = ("--vault", cluster.folder / f"disk-{name}") if name in with_vault else ()
+        agents.append(cluster.agent(name, "--max-restarts", 9, *GO_ON, "--log-level", "debug",
+                                    "--embed-daemon", "never", *vault, nnodes=2,
+                                    endpoint=f"127.0.0.1:{port}"))
+        if name == "node-a":
+            agents[0].says("here: node-a")
     cluster.started(1, 2)
-    a.says(r"warning: vault: the nodes have not agreed on one entry \(node 1 does not say what its "
-           r"vault holds \(is --vault on its command line, too\?\)\): each goes on from its newest")
+    return agents
+
+
+def test_a_node_without_a_vault_is_one_line_and_not_waited_for(cluster):
+    a, b = started_pair(cluster, "node-a")
+    a.says("warning: vault: node 1 has no --vault: nothing that is saved there is kept or put back")
+    b.says("vault: other nodes of this job have one; this node has no --vault, and its workers get "
+           "no DDPRUN_VAULT")
     save(cluster, 0, 1)
     for round_number in (1, 2):
         cluster.order(1, "exit 3")
@@ -372,7 +377,58 @@ def test_a_node_without_a_vault_is_one_line(cluster):
         assert seen(cluster, 0, round_number + 1)[1] == ["step-1:1"]
     cluster.finish(2)
     assert [a.wait(), b.wait()] == [0, 0]
-    assert a.err().count("have not agreed") == 1
+    assert "have not agreed" not in a.err()
+    assert [a.err().count("has no --vault"), b.err().count("has no --vault")] == [1, 1]
+
+
+def test_without_a_vault_at_the_first_node_each_is_on_its_own(cluster):
+    a, b = started_pair(cluster, "node-b")
+    b.says("warning: vault: node 0 has no --vault, or an older ddprun: the nodes keep no copies "
+           "for each other, and each goes on from its newest entry")
+    save(cluster, 1, 1)
+    cluster.order(0, "exit 3")
+    cluster.started(2, 2)
+    assert seen(cluster, 1, 2)[1] == ["step-1:1"]
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+    assert b.err().count("node 0 has no --vault") == 1
+    assert "vault" not in a.err()
+
+
+def test_in_a_job_without_vaults_nothing_is_said_in_its_store(cluster):
+    a, b = started_pair(cluster)
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+    assert "vault" not in a.err() + b.err()
+
+
+def without_the_mark(message):
+    """An older ddprun does not know that the leader says so."""
+    assigned = message.get("place") or {}
+    assigned.pop("leader_data", None)
+    assigned.pop("leader_data_about", None)
+    return message
+
+
+def test_a_node_that_knows_no_agreement_holds_the_others_up_once(cluster):
+    """An older ddprun beside a newer one."""
+    daemon = cluster.daemon()
+    with Relay(daemon.port, of_daemon=without_the_mark) as relay:
+        a, b = started_pair(cluster, "node-a", "node-b", daemon=daemon, port_of_b=relay.port)
+        a.says(r"warning: vault: the nodes have not agreed on one entry \(node 1 does not say what "
+               r"its vault holds \(is its disk slow, or its ddprun older\?\)\): each goes on from "
+               r"its newest")
+        b.says("warning: vault: node 0 has no --vault, or an older ddprun")
+        for rank in (0, 1):
+            save(cluster, rank, 1)
+        for round_number in (1, 2):
+            cluster.order(1, "exit 3")
+            cluster.started(round_number + 1, 2)
+            assert [seen(cluster, rank, round_number + 1)[1] for rank in (0, 1)] == [
+                ["step-1:1"]] * 2
+        cluster.finish(2)
+        assert [a.wait(), b.wait()] == [0, 0]
+        assert a.err().count("have not agreed") == 1
 
 
 def test_a_port_that_is_taken_is_one_line(cluster):
@@ -381,7 +437,7 @@ def test_a_port_that_is_taken_is_one_line(cluster):
         taken.listen()
         daemon = cluster.daemon()
         agents = [cluster.agent(name, "--vault", cluster.folder / name, *more, nnodes=2,
-                                endpoint=f"127.0.0.1:{daemon.port}", environment=TOGETHER)
+                                endpoint=f"127.0.0.1:{daemon.port}")
                   for name, more in (("node-a", ("--vault-port", taken.getsockname()[1])),
                                      ("node-b", ()))]
         cluster.started(1, 2)
@@ -389,20 +445,3 @@ def test_a_port_that_is_taken_is_one_line(cluster):
                        r"port \d+: Address already in use \(--vault-port\)")
         cluster.finish(2)
         assert [one.wait() for one in agents] == [0, 0]
-
-
-def test_without_being_asked_to_nodes_are_on_their_own(cluster, make_hosts):
-    nodes = Nodes(cluster, make_hosts(2), nnodes=2, environment={})
-    a = nodes.start("node-a", 0)
-    a.says("here: node-a")
-    b = nodes.start("node-b", 1)
-    cluster.started(1, 2)
-    for step, ranks in ((1, (0, 1)), (2, (0,))):
-        for rank in ranks:
-            save(cluster, rank, step)
-    cluster.order(1, "exit 3")
-    cluster.started(2, 2)
-    assert [seen(cluster, rank, 2)[1][-1] for rank in (0, 1)] == ["step-2:2", "step-1:1"]
-    cluster.finish(2)
-    assert [a.wait(), b.wait()] == [0, 0]
-    assert not list(cluster.folder.glob("disk-*/copy-of-*"))

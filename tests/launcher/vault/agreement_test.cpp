@@ -202,6 +202,53 @@ TEST_CASE("where one node waits no more for a silent one, none goes on without i
   CHECK(late.why.problem == problem);
 }
 
+TEST_CASE("nobody waits for a node that says it has no vault", "[vault]") {
+  const table_of table;
+  const bool is_last = GENERATE(false, true);
+  std::vector<std::future<result_of>> with;
+  const auto start = [&] {
+    for (const std::uint32_t node : {0u, 2u})
+      with.push_back(table.start(table.place(node, 3), always, has_it));
+  };
+  if (is_last) {
+    start();
+    std::string problem;
+    auto store =
+        ddprun::worker::store_client::connect("127.0.0.1", table.store.port(), patience, problem);
+    REQUIRE(store.has_value());
+    const std::vector<std::string> words = {"ddprun-vault/3/word/0", "ddprun-vault/3/word/2"};
+    REQUIRE_FALSE(store->wait(words, patience));
+  }
+  CHECK(say_without_vault(table.place(1, 3)));
+  if (!is_last) start();
+  for (auto& each : with) {
+    const result_of made = each.get();
+    INFO(made.why.problem);
+    REQUIRE(made.found);
+    CHECK(made.found->choice.key.name == "step-2");
+    CHECK_FALSE(made.found->words[1].has_vault);
+    CHECK_FALSE(made.found->choice.parts.contains(1));
+  }
+}
+
+TEST_CASE("a word that cannot be read is one line for all, at once", "[vault]") {
+  const table_of table;
+  std::string problem;
+  auto store =
+      ddprun::worker::store_client::connect("127.0.0.1", table.store.port(), patience, problem);
+  REQUIRE(store.has_value());
+  REQUIRE_FALSE(store->set("ddprun-vault/3/word/1", "ddprun vault 9\n", patience));
+  REQUIRE(store->add("ddprun-vault/3/arrived-0", 1, patience) == 1);
+  const result_of made = table.start(table.place(0), always, has_it).get();
+  CHECK_FALSE(made.found);
+  CHECK(made.why.problem ==
+        "node 1 says of its vault what cannot be read: use the same version of ddprun on every "
+        "node");
+  const auto verdict = store->get("ddprun-vault/3/verdict-1", patience);
+  REQUIRE(verdict);
+  CHECK(*verdict == "apart " + made.why.problem);
+}
+
 TEST_CASE("a node that gives no sign of life is not waited for, one that does is", "[vault]") {
   const table_of table;
   round_place here = table.place(0);

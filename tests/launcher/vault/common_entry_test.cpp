@@ -53,6 +53,36 @@ TEST_CASE("what a lost node had counts where another node has a copy of it", "[v
   CHECK(choice.is_any_newer);
 }
 
+TEST_CASE("a node without a vault is given nothing, and its part of nothing is taken", "[vault]") {
+  node_word without;
+  without.has_vault = false;
+  const origin of_one{"7.1", 1};
+  SECTION("where it has never saved, the others go on as if it were not there") {
+    const auto choice =
+        choose_common({holding({of(0, 10, "a", of_one)}), without, holding({})}, {});
+    CHECK(chosen(choice) == "0:a@10,0 2:a@10,0 ");
+  }
+  SECTION("what there is of it with others is of no use to it") {
+    const origin of_two{"7.2", 2};
+    const auto choice = choose_common(
+        {holding({of(0, 10, "a", of_one), of(0, 20, "b", of_two), of(1, 20, "b", of_two)}),
+         without},
+        {});
+    CHECK(chosen(choice) == "0:a@10,0 ");
+    CHECK(choice.is_any_newer);
+  }
+}
+
+TEST_CASE("the next node with a vault is that of the next number, and round", "[vault]") {
+  node_word without;
+  without.has_vault = false;
+  const std::vector<node_word> words = {holding({}), without, holding({}), without};
+  CHECK(next_with_vault(words, 0) == 2);
+  CHECK(next_with_vault(words, 2) == 0);
+  CHECK(next_with_vault({holding({}), without}, 0) == 0);
+  CHECK(next_with_vault({holding({})}, 0) == 0);
+}
+
 TEST_CASE("of two entries of one name the newer one is the node's", "[vault]") {
   const auto choice = choose_common(
       {holding({of(0, 10, "a"), of(0, 50, "a"), of(1, 40, "a")}), holding({of(1, 60, "a")})}, {});
@@ -136,16 +166,37 @@ TEST_CASE("the word of a node is read back, and nothing else is", "[vault]") {
   const std::string text = to_text(word);
   CHECK(parse_word(text) == word);
   CHECK(parse_word(to_text(node_word())) == node_word());
+  node_word without;
+  without.has_vault = false;
+  CHECK(to_text(without) == "ddprun vault 2\nwithout\n");
+  CHECK(parse_word(to_text(without)) == without);
   for (std::size_t size = 0; size < text.size(); ++size) {
     const auto part = parse_word(std::string_view(text).substr(0, size));
     CHECK((!part || *part != word));
   }
   const std::string first = "ddprun vault 2\n";
-  for (const std::string odd :
-       {"aside 0 5 ../a", "aside 0 5", "holds 0 5 0 - ../a", "holds 0 5 0 - /a", "holds 0 -5 0 - a",
-        "holds -1 5 0 - a", "holds 0 5 0 - a\x1b[0m", "holds 0 5 0 - ", "holds 0 5 a",
-        "holds 0 5 0 7.1 a", "holds 0 5 2 - a", "holds 0 5 -2 7.1 a", "holds 0 5 2 A a",
-        "at 70000 a", "at 1 a b", "token a b", "saves x", "more", ""}) {
+  for (const std::string odd : {"aside 0 5 ../a",
+                                "aside 0 5",
+                                "holds 0 5 0 - ../a",
+                                "holds 0 5 0 - /a",
+                                "holds 0 -5 0 - a",
+                                "holds -1 5 0 - a",
+                                "holds 0 5 0 - a\x1b[0m",
+                                "holds 0 5 0 - ",
+                                "holds 0 5 a",
+                                "holds 0 5 0 7.1 a",
+                                "holds 0 5 2 - a",
+                                "holds 0 5 -2 7.1 a",
+                                "holds 0 5 2 A a",
+                                "at 70000 a",
+                                "at 1 a b",
+                                "token a b",
+                                "saves x",
+                                "more",
+                                "without 1",
+                                "without\nsaves 0",
+                                "saves 0\nwithout",
+                                ""}) {
     INFO(odd);
     CHECK_FALSE(parse_word(first + odd + "\n"));
   }

@@ -138,6 +138,47 @@ TEST_CASE("what is hidden has no marker any more before a disk is asked for anyt
   CHECK(std::string(events + sizeof first) == ".complete");
 }
 
+TEST_CASE("where the leader has no vault each node is on its own at once", "[vault]") {
+  node here;
+  here.save("step-1");
+  std::string told;
+  here.shared->tell_to([&](ddprun::note_level, const std::string& text) { told += text + "\n"; });
+  round_place place = here.place(2, 2, 0);
+  place.has_leader_vault = false;
+  CHECK(here.work.run(place, false, 1) == here.memory);
+  CHECK(here.work.run(place, false, 1) == here.memory);
+  here.shared->tell_to({});
+  CHECK(here.has("step-1"));
+  CHECK(told ==
+        "vault: node 0 has no --vault, or an older ddprun: the nodes keep no copies for each "
+        "other, and each goes on from its newest entry\n");
+}
+
+TEST_CASE("copies go to the next node that has a vault, and the others are named", "[vault]") {
+  node here;
+  here.save("step-1");
+  std::string told;
+  here.shared->tell_to([&](ddprun::note_level, const std::string& text) { told += text + "\n"; });
+  auto other = std::async(std::launch::async, [&] {
+    node_word word;
+    word.address = "127.0.0.1";
+    word.port = 4711;
+    word.token = "abc";
+    disagreement why;
+    return agree(
+               here.place(2, 3, 2), word, [] { return true; },
+               [](const agreed&, const auto&) { return true; }, why)
+        .has_value();
+  });
+  CHECK(say_without_vault(here.place(2, 3, 1)));
+  CHECK(here.work.run(here.place(2, 3), false, 1) == here.memory);
+  CHECK(other.get());
+  here.shared->tell_to({});
+  CHECK(here.has("step-1"));
+  CHECK(here.shared->buddy == peer{2, "127.0.0.1", 4711, "abc"});
+  CHECK(told == "vault: node 1 has no --vault: nothing that is saved there is kept or put back\n");
+}
+
 TEST_CASE("a node without a vault in memory has its part of no entry", "[vault]") {
   node here;
   const bool has_saved = GENERATE(true, false);
