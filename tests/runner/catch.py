@@ -4,9 +4,9 @@ is being written: which test runs now is known, whatever becomes of the program.
 import re
 import time
 
+import computing
 from follow import Follower
 from outcomes import FAILED, PASSED, Outcome, end_of
-from parts import PURE
 
 EVENT = re.compile(r"##teamcity\[(\w+) (.*)\]$")
 VALUE = re.compile(r"(\w+)='((?:\|.|[^'|])*)'")
@@ -19,7 +19,8 @@ def unescaped(text):
 
 def may_be_again(text):
     """No crash, and a test of what does more than compute: the text begins with its place."""
-    return "fatal error condition" not in text and not text.removeprefix("./").startswith(PURE)
+    place = text.removeprefix("./").partition(":")[0]
+    return "fatal error condition" not in text and not computing.computes_only(place)
 
 
 class Stream:

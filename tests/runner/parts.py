@@ -3,10 +3,6 @@
 from dataclasses import dataclass
 
 PLAIN, ASAN, TSAN = "build", "build-asan", "build-tsan"
-# Unit tests of these folders compute only; those of the others have sockets, files and clocks.
-PURE = tuple(f"tests/{folder}/" for folder in (
-    "rendezvous/base", "rendezvous/core", "rendezvous/protocol", "rendezvous/cli", "launcher/cli",
-    "launcher/report", "worker/metrics", "simulation"))
 # Tests of many processes. Those of ours wait nine tenths of their time; those with PyTorch compute.
 WAITING, TRAINING = "waiting", "training"
 COMPUTING = "computing"  # one process each that computes for minutes
@@ -27,7 +23,7 @@ class Part:
     own      a function of special.py with this name
 
     `again`: what fails is of real processes, time or networks, and is tried again alone; but not
-    what computes only, by PURE.
+    what computes only, by computing.py.
     `lane`: what has one stands in line with the others of its lane; the rest runs beside the lanes,
     as many parts at once as there are cores.
     `of`: the word by which it is asked for, if that is another part's name.

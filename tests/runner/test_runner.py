@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import catch  # noqa: E402
+import computing  # noqa: E402
 import runs  # noqa: E402
 import second_tries  # noqa: E402
 from commands import MARK, Commands  # noqa: E402
@@ -67,12 +68,41 @@ def test_each_test_of_a_program_is_counted(tmp_path):
     assert read(tmp_path, GOOD + BAD, 1) == [("it's [good]", PASSED, True), ("bad", FAILED, True)]
 
 
-def test_what_computes_only_is_known_by_its_folder(tmp_path):
+def test_what_computes_only_is_known_by_its_folder_or_by_what_it_includes(tmp_path):
     place = BAD.replace("x.cpp:1", "./tests/{}:1|n....|n|n./tests/{}:2")
     for file, may_be_again in (("rendezvous/core/run/close_test.cpp", False),
+                               ("launcher/hosts/kubernetes/yaml_test.cpp", False),
                                ("launcher/agent/round_service_test.cpp", True)):
+        assert (HERE.parent / file).exists()
         found = read(tmp_path, place.replace("{}", file), 1)
         assert found == [("bad", FAILED, may_be_again)]
+
+
+@pytest.mark.parametrize("includes, computes", [
+    ({"tests/a_test.cpp": "<string>"}, True),
+    ({"tests/a_test.cpp": "<fstream>"}, True),  # a file is input
+    ({"tests/a_test.cpp": "<boost/asio/ip/address.hpp>"}, True),  # a value
+    ({"tests/a_test.cpp": "<boost/asio/io_context.hpp>"}, False),
+    ({"tests/a_test.cpp": '"a.hpp"', "a.hpp": '"b.hpp"', "b.hpp": "<thread>"}, False),
+    ({"tests/a_test.cpp": '"a.hpp"', "a.hpp": "<string>", "a.cpp": "<sys/socket.h>"}, False),
+    ({"tests/a_test.cpp": "<unistd.h>\nauto child = fork();"}, False),
+    ({"tests/a_test.cpp": "<chrono>\nauto now = std::chrono::steady_clock::now();"}, False),
+    ({"tests/a_test.cpp": "<chrono>\n// no steady_clock::now() here"}, True)])
+def test_what_a_test_waits_for_is_found_however_deep_it_is_included(tmp_path, monkeypatch, includes,
+                                                                    computes):
+    for name, included in includes.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"#include {included}\n")
+    monkeypatch.setattr(computing, "ROOT", tmp_path)
+    computing.read.cache_clear()
+    assert computing.computes_only("tests/a_test.cpp") == computes
+    assert computing.tests_of_one_thread() == (["tests/a_test.cpp"] if computes else [])
+    computing.read.cache_clear()
+
+
+def test_each_folder_that_only_computes_is_there():
+    for folder in computing.FOLDERS:
+        assert list((HERE.parents[1] / folder).rglob("*_test.cpp")), folder
 
 
 def test_a_program_that_dies_fails_the_test_that_ran_and_is_not_tried_again(tmp_path):
