@@ -49,14 +49,10 @@ def cluster(tmp_path, request):
     made = Cluster(tmp_path)
     request.node._cluster = made
     yield made
-    left = {}
-    if request.node.stash.get(passed_key, True):
-        left = made.marked()
-        for program in made.programs:
-            left.pop(program.pid, None)
+    left = made.left_behind() if request.node.stash.get(passed_key, True) else ""
     made.close()
     assert not made.crashes(), made.crashes()
-    assert not left, f"processes were left behind: {left}"
+    assert not left, left
 
 
 passed_key = pytest.StashKey()

@@ -43,12 +43,10 @@ def cluster(tmp_path):
     wait_for("Python's resource trackers and our guardians to be gone",
              lambda: not any("resource_tracker" in line or "ddp-guardian" in line
                              for line in made.marked().values()))
-    left = made.marked()
-    for program in made.programs:
-        left.pop(program.pid, None)
+    left = made.left_behind()
     made.close()
     assert not made.crashes(), made.crashes()
-    assert not left, f"processes were left behind: {left}"
+    assert not left, left
 
 
 @pytest.fixture(scope="session")

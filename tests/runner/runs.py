@@ -25,6 +25,8 @@ GIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
 # more than five.
 AT_ONCE = {WAITING: min(4 * CORES, 24), TRAINING: max(2, min(CORES + 1, 12, int(GIB / 3))),
            ALONE: max(2, min(3 * CORES, 12, int(GIB / 2))), "": CORES}
+# What tests/support/cluster.py says of a crash of one of our programs, and of a leak.
+NEVER_AGAIN = ("has crashed: ", "processes were left behind: ")
 HERE = Path(__file__).resolve().parent
 
 
@@ -172,7 +174,7 @@ class Runner:
         tick()
         file.close()
         for outcome in report.outcomes:
-            outcome.may_be_again = "has crashed: " not in outcome.text
+            outcome.may_be_again = not any(words in outcome.text for words in NEVER_AGAIN)
         lost = whole is not None and len(report.outcomes) < whole and not only
         if status is None or status not in (0, 1, 5) or lost:
             how = f"pytest {end_of(status)}"

@@ -34,6 +34,8 @@ GO_ON = ("--max-quick-failures", "0", "--rdzv-conf", "backoff_max=0")
 
 # For a test in which no node is to be lost: none is, however long one has to wait for its turn.
 NONE_IS_LOST = "node_timeout=60"
+# A leak: never to be tried again (tests/runner).
+LEFT_BEHIND = "processes were left behind: "
 # For a test that waits until a node is lost, or until one ends its workers as nobody vouches for
 # it. The others must be able to stand still for five seconds, and to do without a daemon that does.
 LOST_SOON = "node_timeout=7,heartbeat_interval=0.5,isolation_limit=6"
@@ -306,7 +308,23 @@ class Cluster:
         try:
             wait_for("all processes to be gone", gone, limit)
         except AssertionError as failure:
-            raise AssertionError(f"{failure}; left: {self.marked()}") from None
+            raise AssertionError(f"{failure}; {LEFT_BEHIND}{self.marked()}") from None
+
+    def left_behind(self):
+        """A line that names the processes of a test that is over, but for those that it started
+        itself; nothing where there are none. Those that are gone in time are no leak, but late."""
+        own = {program.pid for program in self.programs}
+
+        def others():
+            return {pid: line for pid, line in self.marked().items() if pid not in own}
+
+        if not (late := others()):
+            return ""
+        try:
+            wait_for("them to be gone", lambda: not others())
+        except AssertionError:
+            return f"{LEFT_BEHIND}{others()}"
+        return f"processes ended only after their test: {late}"
 
     def close(self):
         for program in self.programs:
