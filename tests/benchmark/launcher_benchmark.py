@@ -7,7 +7,6 @@ Run it by `tests/benchmark/run`, never beside tests.
 import os
 import re
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -19,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("DDPRUN_BUILD", ROOT / "build")).resolve() / "bin"
 sys.path.insert(0, str(ROOT))
 from tests.support.installed_nccl import installed_nccl  # noqa: E402
+from tests.support.ports import free_port  # noqa: E402
 
 TWO_WORKERS = ["--standalone", "--nproc-per-node", "2", "--no-python", "/bin/true"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -113,12 +113,6 @@ def memory():
     print(f"  ddprun               {figures['ddprun']:.1f} MB   (promise: at most 8 MB)")
     print(f"  torchrun             {figures['torchrun']:.1f} MB")
     print(f"  torchrun / ddprun    {figures['torchrun'] / figures['ddprun']:.0f} x")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def restart_ms(launcher, nodes=2, workers=2):

@@ -73,9 +73,9 @@ def test_a_port_in_use_is_named():
     port = taken.getsockname()[1]
     done = subprocess.run([BIN / "ddprun-rendezvous", "--bind", "127.0.0.1", "--port", str(port)],
                           capture_output=True, text=True, timeout=60, check=False)
-    taken.close()
     assert done.returncode == 1
     assert str(port) in done.stderr and "in use" in done.stderr, done.stderr
+    taken.close()
 
 
 def test_garbage_on_the_daemons_port_harms_nobody(cluster):

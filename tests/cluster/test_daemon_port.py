@@ -13,6 +13,7 @@ from tests.cluster.test_http import get
 from tests.cluster.test_store_memory import PING, SET, VALIDATE, Client, request
 from tests.cluster.test_strangers import many_descriptors, sanitized  # noqa: F401 (a fixture)
 from tests.support.cluster import LIMIT, Program, resident_kb, wait_for
+from tests.support.ports import free_port
 
 HELLO = b'{"type":"hello","protocol":3,"run_id":"'
 HALF_HTTP = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Half: "
@@ -111,8 +112,7 @@ def test_a_thousand_agents_come_back_to_a_port_that_others_fill(cluster):
 
 @pytest.mark.parametrize("nodes", [2, 128, 1000])
 def test_an_agent_that_hosts_the_daemon_has_room_for_all_the_others(cluster, nodes):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     host = cluster.agent("host", "--rdzv-conf=node_timeout=3600", endpoint=f"127.0.0.1:{port}",
                          nnodes=str(nodes), run="many")
     host.says("waiting for")

@@ -110,9 +110,10 @@ def test_an_endpoint_whose_port_a_left_over_process_holds(environment):
     """As a worker of an old job may, or a program that was there first."""
     with socket.create_server(("127.0.0.1", 0)) as left:
         port = left.getsockname()[1]
-        found = findings("--rdzv-endpoint", f"127.0.0.1:{port}", environment=environment)
+        place = f"127.0.0.1:{port}"
+        found = findings("--rdzv-endpoint", place, environment=environment)
     assert found["endpoint"]["state"] == "warning"
-    holder = re.fullmatch(rf"127.0.0.1:{port} is this node, and (\S+) \(process {os.getpid()}\) "
+    holder = re.fullmatch(rf"{place} is this node, and (\S+) \(process {os.getpid()}\) "
                           "listens there", found["endpoint"]["seen"])
     assert holder and holder[1].startswith("python"), found["endpoint"]
     assert "choose another port" in found["endpoint"]["advice"]

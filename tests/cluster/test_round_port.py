@@ -13,6 +13,7 @@ import pytest
 from tests.cluster.test_store_memory import PING, SET, VALIDATE, request
 from tests.cluster.test_strangers import DESCRIPTORS, many_descriptors, with_limit  # noqa: F401
 from tests.support.cluster import BIN, LIMIT, Program, wait_for
+from tests.support.ports import free_port
 
 EVERY = {"0.0.0.0", "::"}
 LOOPBACK = {"127.0.0.1", "::1"}
@@ -286,8 +287,7 @@ def test_strangers_at_the_rounds_port_cost_no_restart(cluster, kind):
 
 @pytest.mark.parametrize("kind", WORDS)
 def test_strangers_at_the_embedded_daemons_port_cost_no_restart(cluster, kind):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     job = Job(cluster, "--rdzv-endpoint", f"127.0.0.1:{port}", "--nnodes", 1)
     job.port(0)
     peers = strangers(port, kind)
@@ -296,8 +296,7 @@ def test_strangers_at_the_embedded_daemons_port_cost_no_restart(cluster, kind):
 
 
 def test_strangers_at_both_ports_cost_no_restart(cluster):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     job = Job(cluster, "--rdzv-endpoint", f"127.0.0.1:{port}", "--nnodes", 1)
     peers = strangers(job.port(0), "clients") + strangers(port, "clients")
     job.ends_well_with_one_restart()

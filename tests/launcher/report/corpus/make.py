@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -26,18 +25,15 @@ import torch.distributed  # noqa: F401
 import torch.utils.data  # noqa: F401
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[3]))
+from tests.support.ports import free_port  # noqa: E402
+
 PLACES = [
     (re.compile(r"/[^\s\"']*/lib/python3\.(\d+)/site-packages/"),
      r"/opt/venv/lib/python3.\1/site-packages/"),
     (re.compile(r"/[^\s\"']*/bin/python3?\b"), "/opt/venv/bin/python"),
     (re.compile(r"/[^\s\"']*/(tests/launcher/report/corpus/)"), r"\1"),
 ]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def run_main(script, values, errors):
