@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def arguments():
                     "parts that are named,\nor with the word `thorough` everything.",
         epilog="parts: " + " ".join(WORDS))
     parser.add_argument("parts", nargs="*", metavar="PART", help="thorough, or any of those below")
-    parser.add_argument("--repeat", type=int, metavar="N", default=0,
+    parser.add_argument("--repeat", type=int, metavar="N",
                         help="the parts of real processes (process, cluster, interop; or those "
                              "named) N times, without second tries")
     parser.add_argument("--under-load", action="store_true",
@@ -53,7 +54,7 @@ def arguments():
     for word in given.parts:
         if given.parts != ["thorough"] and not chosen([word]):
             parser.error(f"no part '{word}'; there are: thorough, {', '.join(WORDS)}")
-    if given.repeat < 0:
+    if given.repeat is not None and given.repeat < 1:
         parser.error(f"--repeat is {given.repeat}: it must be at least 1")
     if given.repeat and not given.parts:
         given.parts = ["process", "cluster", "interop"]
@@ -62,17 +63,18 @@ def arguments():
 
 @contextlib.contextmanager
 def alone_in_this_tree():
-    """Two runs would build over each other, and read each other's logs."""
+    """Two runs would build over each other, and read each other's logs. examples/demo builds here,
+    too: it waits for this lock, and holds it."""
     Path(PLAIN).mkdir(exist_ok=True)
     with open(Path(PLAIN, ".tests-run"), "a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise builds.Refused(f"process {file.read().strip() or '?'} runs the tests of this "
-                                 "tree already: wait for it, or end it") from None
+            owner = file.read().strip() or "? builds in this tree"
+            raise builds.Refused(f"process {owner} already: wait for it, or end it") from None
         file.truncate(0)
-        file.write(f"{os.getpid()}")
+        file.write(f"{os.getpid()} runs the tests of this tree")
         file.flush()
         yield
 
@@ -183,8 +185,8 @@ def clear_logs():
 
 def run(given, screen, commands):
     parts = chosen(given.parts)
-    for build in {part.build for part in parts if part.build}:
-        builds.check(build)
+    builds.check({build for part in parts for build in special.BUILDS.get(part.name, [part.build])
+                  if build})
     clear_logs()
     Path(PLAIN, "test-logs").mkdir(parents=True, exist_ok=True)
     whole = Run(screen, commands)
@@ -203,6 +205,15 @@ def run(given, screen, commands):
     passed, bad, skipped = map(reports.total, (PASSED, FAILED, SKIPPED))
     screen.say(f"{passed} passed, {bad} failed, {skipped} skipped")
     return 1 if bad else 0
+
+
+def fault_line(fault):
+    """Of a mistake in tests/runner, which ends the run: what, and where to look."""
+    *_, place = traceback.extract_tb(fault.__traceback__)
+    text = " ".join(str(fault).split())
+    return f"a fault of tests/runner itself, {Path(place.filename).name}:{place.lineno}: " \
+           f"{type(fault).__name__}: {text}; what had ended until then is in " \
+           f"{PLAIN}*/test-logs: report it, with the command"
 
 
 def main():
@@ -227,6 +238,9 @@ def main():
         return 2
     except OSError as error:
         print(f"tests/run: {builds.sentence(error)}", file=sys.stderr)
+        return 2
+    except Exception as fault:
+        print(f"tests/run: {fault_line(fault)}", file=sys.stderr)
         return 2
     except SystemExit as left:
         name = signal.Signals(left.code - 128).name

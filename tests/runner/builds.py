@@ -10,7 +10,9 @@ from pathlib import Path
 
 from parts import ASAN, PLAIN, TSAN
 
-NEEDED_GIB = {PLAIN: 3, ASAN: 2, TSAN: 2}
+VERSIONS, MUTATION = "build-versions", "build-mutation"
+# Of versions with the environments that it makes in .cache.
+NEEDED_GIB = {PLAIN: 3, ASAN: 2, TSAN: 2, VERSIONS: 7, MUTATION: 1}
 NEEDED_ANYWAY_GIB = 0.5  # for logs, and for what tests leave until they end
 LIMIT_S = 3600
 # clang takes half of g++'s time for these, and what both can read is better C++. Optimized, UBSan's
@@ -37,13 +39,17 @@ def cached(build):
     return dict(re.findall(r"^([\w-]+):\w+=(.*)$", text, re.M))
 
 
-def check(build):
-    """Refuses a folder that cannot be built in, before anything is."""
-    home = cached(build).get("CMAKE_HOME_DIRECTORY")
-    if home and Path(home).resolve() != Path.cwd().resolve():
-        raise Refused(f"{build}/ was made for another checkout, {home}: remove it")
-    is_new = not Path(build, "build.ninja").exists()
-    if lack := lacking(Path.cwd(), NEEDED_GIB[build] if is_new else NEEDED_ANYWAY_GIB):
+def check(wanted):
+    """Refuses folders that cannot be built in, before anything is. The disk has to have room for
+    all that are new."""
+    needed = 0
+    for build in sorted(wanted):
+        home = cached(build).get("CMAKE_HOME_DIRECTORY")
+        if home and Path(home).resolve() != Path.cwd().resolve():
+            raise Refused(f"{build}/ was made for another checkout, {home}: remove it")
+        if not any(Path(build, place).exists() for place in ("build.ninja", "tree/build.ninja")):
+            needed += NEEDED_GIB[build]
+    if lack := lacking(Path.cwd(), needed or NEEDED_ANYWAY_GIB):
         raise Refused(lack)
     if lack := lacking(tempfile.gettempdir(), NEEDED_ANYWAY_GIB):
         raise Refused(lack)

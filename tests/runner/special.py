@@ -1,7 +1,6 @@
 """Parts that are more than one program: functions with their names."""
 
 import itertools
-import subprocess
 import time
 from pathlib import Path
 
@@ -10,6 +9,8 @@ from outcomes import FAILED, PASSED, Outcome, Report
 from parts import ALONE, PLAIN, Part
 
 LIMIT_S = 7200
+# What a part builds in by itself.
+BUILDS = {"versions": [builds.VERSIONS], "mutation": [builds.MUTATION]}
 SOURCES = ("rendezvous", "launcher", "worker", "examples", "tests")
 
 
@@ -71,16 +72,20 @@ def arithmetic(runner, part):
 
 def versions(runner, part):
     """worker/torch built with each supported PyTorch, and what it and its scripts meet there."""
-    build, python = "build-versions", runner.python
+    build, python = builds.VERSIONS, runner.python
     for line in Path("tests/torch_versions.txt").read_text().splitlines():
         packages = line.partition("#")[0].split()
         if not packages:
             continue
         name = packages[0].replace("==", "-")
         report = Report(part, f"{PLAIN}/test-logs/{name}.log")
-        made = subprocess.run(["tests/support/torch_environment", *packages], text=True,
-                              check=False, stdout=subprocess.PIPE)
-        runner.python = Path(made.stdout.strip(), "bin", "python")
+        environment = f"{name}-environment"
+        check(runner, report, environment, ["tests/support/torch_environment", *packages])
+        if report.failed():
+            yield report
+            continue
+        *_, folder = Path(PLAIN, "test-logs", f"{environment}.log").read_text().splitlines()
+        runner.python = Path(folder, "bin", "python")
         check(runner, report, name, ["sh", "-c", f"""
             cmake -S . -B {build} -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DDDPRUN_SANITIZE= \
                 -DDDPRUN_PYTHON={runner.python} &&
