@@ -383,7 +383,7 @@ def processes_of(tree):
             variables = (folder / "environ").read_bytes()
         except OSError:
             return False
-        return f"PATH={tree}/bin:".encode() in variables and f"{MARK}=".encode() in variables
+        return f"{tree}/bin:".encode() in variables and f"{MARK}=".encode() in variables
 
     return [folder.name for folder in Path("/proc").glob("[0-9]*")
             if int(folder.name) != os.getpid() and belongs(folder)]
