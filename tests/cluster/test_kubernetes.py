@@ -148,6 +148,7 @@ def test_what_kubernetes_would_refuse_is_one_line():
     assert "no script given" in refused("--image", "i")
 
 
+@pytest.mark.main_path
 def test_the_line_that_readme_shows_writes_a_manifest():
     (line,) = re.findall(r"^\$ ddprun manifest kubernetes (.*) \| kubectl apply -f -$",
                          (ROOT / "README.md").read_text(), re.M)

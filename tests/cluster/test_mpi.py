@@ -263,6 +263,7 @@ def test_the_line_that_people_have_for_their_own_script(two_hosts):
         f"[1,{rank // 2}]<stdout>:[{rank}] rank {rank} of 4: a value" for rank in range(4)]
 
 
+@pytest.mark.main_path
 @pytest.mark.parametrize("launcher", ["openmpi", "hydra"])
 def test_what_is_typed_is_above_all(two_hosts, launcher):
     endpoint = f"{two_hosts.hosts[1].address}:{free_port()}"

@@ -70,6 +70,7 @@ def nodes(cluster, *names, environment=BY_PATH, **more):
     return daemon, agents
 
 
+@pytest.mark.main_path
 def test_all_workers_of_a_round_get_the_same_and_the_next_round_gets_others(cluster):
     daemon, agents = nodes(cluster, "node-a", "node-b", workers=2)
     cluster.started(1, 4)

@@ -32,6 +32,7 @@ def nodes_of(workers):
     return [worker.node.rsplit("-", 1)[0] for worker in workers]
 
 
+@pytest.mark.main_path
 def test_srun_needs_no_other_flag(cluster, make_slurm):
     slurm = make_slurm("n1", "n2", "n10", gpus=2)
     job = slurm.srun("-N3", "--ntasks-per-node=1", "--gpus-per-node=2", "--cpus-per-task=2", DDPRUN,

@@ -442,6 +442,7 @@ def test_what_waits_takes_no_time_of_the_processors(cluster, tmp_path):
     cluster.nothing_left()
 
 
+@pytest.mark.main_path
 def test_a_spare_that_was_killed_is_replaced(cluster, tmp_path):
     agent, script = start(cluster, tmp_path)
     agent.says("1 spare workers? waits?")
