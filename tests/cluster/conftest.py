@@ -23,9 +23,15 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    for line in ("slow: takes half a minute and more; DDPRUN_TEST_SLOW=1 runs it",
+    for line in ("trains: computes with PyTorch or LibTorch; what is named *torch* does",
+                 "slow: takes half a minute and more; DDPRUN_TEST_SLOW=1 runs it",
                  "main_path: each of our programs on its main path, for the sanitizers"):
         config.addinivalue_line("markers", line)
+
+
+def pytest_itemcollected(item):
+    if "torch" in item.path.name:
+        item.add_marker("trains")
 
 
 def pytest_runtest_setup(item):

@@ -159,6 +159,7 @@ TRAINS = """
 """
 
 
+@pytest.mark.trains
 def test_ranks_that_train_with_gloo_wait_for_the_one_in_its_forward(cluster, tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed here")
     script = tmp_path / "train.py"

@@ -121,6 +121,7 @@ def test_no_place_was_left_empty():
     assert "<!--" not in PAGES
 
 
+@pytest.mark.trains
 def test_the_first_job_prints_what_it_shows(cluster, tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed here")
     shown = re.search(r"\$ cat hello.py\n(.*?)\n\n\$ ddprun (.*?) hello.py\n(.*?)```", README, re.S)

@@ -13,6 +13,7 @@ from tests.support.slurm import Slurm
 UNTIL_REQUEUED = ("--folder", "--steps $((${SLURM_RESTART_COUNT:-0} ? 25 : 100000)) --folder")
 EXAMPLES = ROOT / "examples" / "slurm"
 pytest.importorskip("torch", reason="no PyTorch in this Python")
+pytestmark = pytest.mark.trains
 
 
 @pytest.fixture

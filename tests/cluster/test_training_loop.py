@@ -17,7 +17,8 @@ LIMIT = 240
 RANKS, EPOCHS, STEPS = 4, 10, 60  # six steps an epoch
 NEVER = 1000  # epochs between two snapshots
 
-pytestmark = pytest.mark.skipif(not DIGITS.exists(), reason=f"no {DIGITS}: ./tests/setup makes it")
+pytestmark = [pytest.mark.trains, pytest.mark.skipif(
+    not DIGITS.exists(), reason=f"no {DIGITS}: ./tests/setup makes it")]
 
 
 def steps_of(rank, text):

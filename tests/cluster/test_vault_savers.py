@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.cluster import BIN, GO_ON, ROOT, wait_for
 
+pytestmark = pytest.mark.trains
+
 
 def shown_script():
     """That of worker/README.md, which dies once in step 25."""

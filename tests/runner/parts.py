@@ -1,6 +1,7 @@
 """What can be run, and in which tier: a row for each part."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 PLAIN, ASAN, TSAN = "build", "build-asan", "build-tsan"
 # Tests of many processes. Those of ours wait nine tenths of their time; those with PyTorch compute.
@@ -9,6 +10,10 @@ COMPUTING = "computing"  # one process each that computes for minutes
 ALONE = "alone"  # when the other lanes are over
 # The sanitizers' builds are without LibTorch, and with them the tests that load Python's.
 WITHOUT_TORCH = ("--ignore-glob=*torch*",)
+# Files of cluster with tests that are marked as training: by their names, or with the mark.
+TRAINING_FILES = " ".join(sorted(
+    f"cluster/{file.name}" for file in Path(__file__).resolve().parents[1].glob("cluster/test_*.py")
+    if "torch" in file.name or "mark.trains" in file.read_text()))
 # Sanitized, each program goes through its main paths once; `thorough` takes all paths.
 MAIN_PATHS = (*WITHOUT_TORCH, "-m", "main_path")
 
@@ -19,7 +24,7 @@ class Part:
 
     catch    `target` is a program of Catch2 in the build's bin/
     fuzz     each fuzz target replays its corpus, and mutations of it
-    pytest   `target` is a folder or files (a pattern) below tests/
+    pytest   `target` is a folder or files (patterns, with blanks between) below tests/
     own      a function of special.py with this name
 
     `again`: what fails is of real processes, time or networks, and is tried again alone; but not
@@ -79,8 +84,10 @@ PARTS = [
     Part("process", "catch", "process_tests", again=True),
     Part("no-memory", "catch", "no_memory_tests", apart=True),
     Part("torch", "catch", "torch_tests", apart=True),
-    Part("cluster", "pytest", "cluster", arguments=WITHOUT_TORCH, again=True, lane=WAITING),
-    Part("cluster-torch", "pytest", "cluster/*torch*.py", of="cluster", again=True, lane=TRAINING),
+    Part("cluster", "pytest", "cluster", arguments=(*WITHOUT_TORCH, "-m", "not trains"), again=True,
+         lane=WAITING),
+    Part("cluster-torch", "pytest", TRAINING_FILES, arguments=("-m", "trains"), of="cluster",
+         again=True, lane=TRAINING),
     Part("interop", "pytest", "interop", again=True, lane=TRAINING),
     Part("simulation", "catch", "simulation_tests", lane=COMPUTING, apart=True),
     Part("fuzz", "fuzz", "fuzz", lane=COMPUTING, apart=True),

@@ -151,8 +151,8 @@ class Runner:
         stream = Path(report.log).with_suffix(".jsonl")
         stream.write_bytes(b"")
         spread = ["-n", AT_ONCE[part.lane], "--dist", "worksteal"] if not only else []
-        what = list(only) or sorted(Path("tests").glob(part.target)) or [
-            f"tests/{part.target}"]
+        files = {file for pattern in part.target.split() for file in Path("tests").glob(pattern)}
+        what = list(only) or sorted(files) or [f"tests/{part.target}"]
         environment = {**environment, "DDPRUN_TEST_STREAM": str(stream.resolve()),
                        "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [
                            os.environ.get("PYTHONPATH")])])}

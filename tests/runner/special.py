@@ -6,7 +6,7 @@ from pathlib import Path
 
 import builds
 from outcomes import FAILED, PASSED, Outcome, Report
-from parts import ALONE, PLAIN, Part
+from parts import ALONE, PLAIN, TRAINING_FILES, Part
 
 LIMIT_S = 7200
 # What a part builds in by itself.
@@ -53,15 +53,14 @@ def every_pair():
 
 def arithmetic(runner, part):
     """All that trains, as on other processors: no test may hang on how a sum is rounded."""
-    torch = sorted(map(str, Path("tests/cluster").glob("test_torch*.py")))
     for isa, capability, threads in every_pair():
         name = f"arithmetic-{isa or 'all'}-{capability or 'all'}-{threads}"
         told = (("OMP_NUM_THREADS", threads), ("DDPRUN_TEST_THREADS", threads),
                 *((("ONEDNN_MAX_CPU_ISA", isa),) if isa else ()),
                 *((("ATEN_CPU_CAPABILITY", capability),) if capability else ()))
         yield runner.run(Part(f"{name}-torch", "catch", "torch_tests", environment=told))
-        yield runner.run(Part(f"{name}-cluster", "pytest", torch[0].removeprefix("tests/"),
-                              arguments=tuple(torch[1:]), environment=told, again=True,
+        yield runner.run(Part(f"{name}-cluster", "pytest", TRAINING_FILES,
+                              arguments=("-m", "trains"), environment=told, again=True,
                               lane=ALONE))
         yield runner.run(Part(f"{name}-interop", "pytest", "interop", environment=told, again=True,
                               lane=ALONE))

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from fnmatch import fnmatch
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,7 +32,7 @@ from outcomes import (  # noqa: E402
     Reports,
     end_of,
 )
-from parts import COMPUTING, PARTS, Part, chosen  # noqa: E402
+from parts import COMPUTING, PARTS, TRAINING_FILES, Part, chosen  # noqa: E402
 from runs import Runner  # noqa: E402
 
 LIMIT_S = 120
@@ -341,14 +340,28 @@ def test_the_tiers():
     assert [part.name for part in chosen(["cluster"])] == ["cluster", "cluster-torch"]
 
 
-def test_each_file_of_the_cluster_tests_is_in_one_part():
-    files = {file.name for file in HERE.parent.glob("cluster/test_*.py")}
-    ignored, = (word.partition("=")[2] for part in PARTS if part.name == "cluster"
-                for word in part.arguments)
-    target, = (part.target for part in PARTS if part.name == "cluster-torch")
-    with_torch = {file.name for file in HERE.parent.glob(target)}
-    assert with_torch == {name for name in files if fnmatch(name, ignored)} != set()
-    assert with_torch < files
+def collected(part, *arguments):
+    """The cluster tests that this part would run."""
+    files = [HERE.parent / file for file in TRAINING_FILES.split()]
+    what = files if "/" in part.target else [HERE.parent / "cluster"]
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "--collect-only", "-p",
+                           "no:cacheprovider", *what, *arguments], cwd=HERE.parents[1],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {line.partition("[")[0] for line in done.stdout.splitlines() if "::" in line}
+
+
+def test_each_test_that_trains_is_in_the_lane_of_those_and_in_no_other():
+    waiting, training = (next(part for part in PARTS if part.name == name)
+                         for name in ("cluster", "cluster-torch"))
+    every = collected(training)
+    trains, others = collected(training, *training.arguments), collected(waiting,
+                                                                         *waiting.arguments)
+    assert not trains & others and every <= trains | others
+    files = {name.partition("::")[0].rpartition("/")[2] for name in trains}
+    assert {f"cluster/{name}" for name in files} == set(training.target.split())
+    assert {"test_torch.py", "test_training_loop.py", "test_readme.py", "test_hangs.py",
+            "test_slurm_examples.py"} <= files
 
 
 @pytest.fixture
