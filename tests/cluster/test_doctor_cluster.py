@@ -180,10 +180,8 @@ def test_a_doctor_of_another_version(cluster, doctors):
                           stdout=subprocess.PIPE, text=True) as other:
         try:
             assert other.stdout.readline() == "there\n"
-            begin = time.monotonic()
-            group.start(1, "--json")
+            group.start(1, "--json", "--wait", "3600")
             (told,) = group.answers()
-            assert time.monotonic() - begin < 15
         finally:
             other.kill()
     assert of_all(told, "nodes", "error")[0]["seen"].startswith(

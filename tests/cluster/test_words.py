@@ -9,8 +9,8 @@ import signal
 from tests.support.cluster import BIN, Program, wait_for
 
 ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d"
-# The first round fails, a moment after all run: rank 1 exits with 3.
-FAILS_ONCE = "sleep 0.3; [ $RANK = 1 ] && [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exit 3; exit 0"
+# The first round fails: rank 1 exits with 3.
+FAILS_ONCE = "[ $RANK = 1 ] && [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exit 3; exit 0"
 
 
 def start(cluster, name, *options, script="exit 0", workers=2, environment=None):
@@ -67,10 +67,15 @@ def test_one_node_is_said_in_short(cluster):
 
 
 def test_debug_names_processes_and_their_command_once(cluster):
-    job = start(cluster, "a", "--log-level=debug", "--max-restarts=1", script=FAILS_ONCE)
+    # The agent names the processes when all run, so none may end before.
+    script = f"until [ -e {cluster.folder}/named ]; do sleep 0.05; done; {FAILS_ONCE}"
+    job = start(cluster, "a", "--log-level=debug", "--max-restarts=1", script=script)
+    job.says(r"rank 0 \(local rank 0\) is process \d+\n")
+    job.says(r"rank 1 \(local rank 1\) is process \d+\n")
+    (cluster.folder / "named").touch()
     assert job.wait() == 0
     for rank in range(2):
-        command = f"rank {rank} (local rank {rank}) is started as: /bin/sh -c '{FAILS_ONCE}'\n"
+        command = f"rank {rank} (local rank {rank}) is started as: /bin/sh -c '{script}'\n"
         assert job.err().count(command) == 1, job.err()
         assert re.search(rf"rank {rank} \(local rank {rank}\) is process \d+\n", job.err())
 

@@ -104,8 +104,10 @@ TEST_CASE("the children of a failed worker are killed with it") {
 
 TEST_CASE("the children of a successful worker have a moment, and their words count") {
   process_fixture fixture;
+  // It speaks once the worker is a zombie.
+  const char* script = "(until grep -q ') Z' /proc/$$/stat; do sleep 0.01; done; echo late) & exit";
   const auto ends =
-      fixture.run_group({fixture.shell("(sleep 0.1; echo late) & exit 0", 0, "[a] ")});
+      fixture.run_group({fixture.shell(script, 0, "[a] ")}, {std::chrono::minutes(1)});
   CHECK(fixture.output() == "[a] late\n");
 }
 
