@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cluster import BIN, ROOT, WORKER, wait_for
 from tests.support.ports import free_port
-from tests.support.ssh_jobs import head, mounted, refused, two_servers
+from tests.support.ssh_jobs import TO_COPY, head, mounted, refused, two_servers
 from tests.support.terminal import Terminal
 
 PAGE = (ROOT / "launcher/hosts/ssh/README.md").read_text()
@@ -238,7 +238,7 @@ def test_ddprun_is_copied_where_it_is_not_and_found_there_again(cluster, net, ma
     net.server("node-a", hosts[1],
                behind=mounted(f"-t tmpfs tmpfs {BIN}", f"-t tmpfs tmpfs {net.home('node-a')}"))
     for is_first in (True, False):
-        program = head(cluster, net, ["-H", "node-a"], host=hosts[0],
+        program = head(cluster, net, ["-H", "node-a"], *TO_COPY, host=hosts[0],
                        command=["--no-python", "sh", "-c", "umask"])
         assert program.wait() == 0, program.err()
         assert int(program.out(), 8) != 0o077  # that of the folder which the copy is in
@@ -253,7 +253,7 @@ def test_a_copy_goes_to_the_next_folder_where_none_may_run_at_home(cluster, net,
     net.server("node-a", hosts[1], behind=mounted(
         f"-t tmpfs tmpfs {BIN}", f"-t tmpfs -o noexec tmpfs {net.home('node-a')}",
         "-t tmpfs tmpfs /var/tmp"))
-    program = head(cluster, net, ["-H", "node-a"], host=hosts[0],
+    program = head(cluster, net, ["-H", "node-a"], *TO_COPY, host=hosts[0],
                    command=["--no-python", "sh", "-c", "readlink /proc/$PPID/exe"])
     assert program.wait() == 0, program.err()
     assert re.fullmatch(rf"/var/tmp/ddprun-{os.getuid()}/ddprun-[\d.]+-[0-9a-f]{{16}}/ddprun\n",
@@ -282,7 +282,7 @@ def test_what_makes_nccl_ids_is_copied_along(cluster, net, make_hosts):
     net.server("node-a", hosts[1],
                behind=mounted(f"-t tmpfs tmpfs {BIN}", f"-t tmpfs tmpfs {net.home('node-a')}"))
     beside = 'cd "$(dirname "$(readlink /proc/$PPID/exe)")" && ls -l && ./ddprun-nccl-id --help'
-    program = head(cluster, net, ["-H", "node-a"], host=hosts[0],
+    program = head(cluster, net, ["-H", "node-a"], *TO_COPY, host=hosts[0],
                    command=["--no-python", "sh", "-c", beside])
     assert program.wait() == 0, program.out() + program.err()
     assert "is copied to" in program.err()

@@ -9,7 +9,8 @@ import signal
 import pytest
 
 from tests.support.cluster import BIN, Program, wait_for
-from tests.support.ssh_jobs import head, mounted, refused, two_servers, with_login_shell
+from tests.support.ssh_jobs import (TO_COPY, head, mounted, refused, two_servers,
+                                    with_login_shell)
 
 
 def test_a_host_that_is_unknown_is_named_in_sshs_words(cluster, net, make_hosts):
@@ -199,7 +200,7 @@ def test_a_copy_that_arrives_damaged_is_not_kept(cluster, net, make_hosts, tmp_p
     server = with_tools(net, hosts[1], tmp_path / "tools",
                         {"head": "/usr/bin/head \"$@\" | tr '\\000' '\\001'"},
                         behind=mounted(f"-t tmpfs tmpfs {BIN}"))
-    program = head(cluster, net, ["-H", "node-a"], host=hosts[0])
+    program = head(cluster, net, ["-H", "node-a"], *TO_COPY, host=hosts[0])
     refused(program, "node-a: no agent was started: what has arrived in "
                      f"{server.home}/.cache/ddprun is not what was sent")
     server.nobody_is_in()
@@ -216,7 +217,7 @@ def test_a_head_that_ends_while_ddprun_is_copied_leaves_nothing(cluster, net, ma
     slow_head = f"/usr/bin/head -c 1000\necho > {begun}\nexec cat >/dev/null"
     server = with_tools(net, hosts[1], tmp_path / "tools", {"head": slow_head},
                         behind=mounted(f"-t tmpfs tmpfs {BIN}"))
-    program = head(cluster, net, ["-H", "node-a"], host=hosts[0])
+    program = head(cluster, net, ["-H", "node-a"], *TO_COPY, host=hosts[0])
     wait_for("a part of the copy", begun.exists)
     assert any(path.is_file() for path in server.home.rglob("*"))
     program.kill(number)

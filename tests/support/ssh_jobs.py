@@ -2,6 +2,10 @@
 
 from tests.support.cluster import BIN, WORKER, Program
 
+# Where ddprun is copied to a host: a debug build has 120 MB, which are sent, checked and read again
+# by programs that may have to wait long for their turn.
+TO_COPY = ("--start-timeout", "600")
+
 
 def head(cluster, net, hosts, *arguments, host=None, command=None, environment=None, name="head",
          **popen):
