@@ -82,6 +82,7 @@ void agent::start_warm() {
   }
   values.memory.read = [gauge = memory_gauge()] { return gauge.read(); };
   values.cgroup = [this] { return reaper_.cgroup_fd(); };
+  values.killed = [this] { oom_kills_.discount(); };
   worker_round next = round_of_number(10, identity_.worker_count);
   next.node = identity_.node;
   next.run_id = options_.run_id;

@@ -3,6 +3,7 @@
 #include "launcher/base/cgroup_folders.hpp"
 #include "launcher/base/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
@@ -63,11 +64,19 @@ void recent_oom_kills::notice(clock::time_point now, std::optional<std::uint64_t
   last_at_ = now;
   before_ = last_;
   last_ = count;
+  if (last_) *last_ -= std::min(*last_, discounted_);
   if (!before_) before_ = last_;
 }
 
 bool recent_oom_kills::is_any(std::optional<std::uint64_t> counted_now) const {
-  return before_ && counted_now && *counted_now > *before_;
+  return before_ && counted_now && *counted_now > *before_ + discounted_;
+}
+
+void recent_oom_kills::discount(std::optional<std::uint64_t> counted_now) {
+  if (!is_any(counted_now)) return;
+  const bool is_noticed = last_ && *last_ + discounted_ == *counted_now;
+  if (is_noticed) --*last_;
+  ++discounted_;
 }
 
 oom_log::oom_log() {
@@ -111,6 +120,11 @@ void oom_watch::notice(clock::time_point now) {
   if (!host_.is_due(now)) return;
   own_.notice(now, count_own());
   host_.notice(now, count_oom_kills(host_file_));
+}
+
+void oom_watch::discount() {
+  own_.discount(count_own());
+  host_.discount(count_oom_kills(host_file_));
 }
 
 std::string oom_watch::reason(pid_t process) {

@@ -45,9 +45,12 @@ class recent_oom_kills {
   void notice(clock::time_point now, std::optional<std::uint64_t> count);
   // Since the count before the last: one to two intervals ago, or as long as nobody noticed.
   bool is_any(std::optional<std::uint64_t> counted_now) const;
+  // One of those, if there is any, is not to count.
+  void discount(std::optional<std::uint64_t> counted_now);
 
  private:
-  std::optional<std::uint64_t> before_, last_;
+  std::uint64_t discounted_ = 0;
+  std::optional<std::uint64_t> before_, last_;  // without those that were discounted until then
   std::optional<clock::time_point> last_at_;
 };
 
@@ -77,6 +80,9 @@ class oom_watch {
   void workers_cgroup(const std::string& folder);
   // To be called now and then; looks at most once an interval.
   void notice(clock::time_point now);
+  // A process of ours that is no worker has just been ended by SIGKILL, which we have not sent: if
+  // the kernel did it, its count has grown by one that says nothing of workers.
+  void discount();
   // That process has just been ended by SIGKILL: why the kernel did it, as a sentence's end; empty:
   // nothing says that it did.
   std::string reason(pid_t process);

@@ -183,6 +183,7 @@ zygote::events warm_spawner::zygote_events() {
   };
   events.is_short = [this](const std::string& why) { make_room("memory is short: " + why); };
   events.killed = [this] {
+    options_.killed();
     make_room("the process that makes the imports ahead was killed by SIGKILL");
   };
   events.ended = [this](const std::string& how) {

@@ -249,6 +249,7 @@ void warm_spawner::child_ended(pid_t pid, exit_status status) {
   guardian_.remove(pid);
   std::erase_if(spares_, [pid](const spare& one) { return one.pid == pid; });
   if (let_go_.erase(pid) != 0) return;
+  if (status.signal == SIGKILL) options_.killed();
   lack_spare("spare workers end by themselves: " + status.describe());
 }
 

@@ -51,8 +51,10 @@ struct warm_options {
   std::vector<std::string> rank_names;  // variables that differ between workers and rounds
   std::string prefix;                   // of what the zygote says, "[node-a:warm] "
   std::function<int()> cgroup;          // the workers'; see spawn_request
-  int stack_signal = 0;                 // asks a worker for its stacks (launcher/evidence); 0: none
-  std::string stack_site;               // with which a cold one begins then; empty: with none
+  // A spare or the zygote was ended by SIGKILL, not by us: by the kernel, or by somebody else.
+  std::function<void()> killed = [] {};
+  int stack_signal = 0;    // asks a worker for its stacks (launcher/evidence); 0: none
+  std::string stack_site;  // with which a cold one begins then; empty: with none
   // So long the record must not have grown; doubled up to the second while it does not.
   std::chrono::milliseconds look_pause{500};
   std::chrono::milliseconds look_pause_max{8000};

@@ -265,6 +265,38 @@ TEST_CASE("a spare whose socket does not arrive is one that could not be made") 
   fixture.run_until([&] { return fixture.has_said("no descriptor is left for spare workers"); });
 }
 
+TEST_CASE("a spare or a zygote that somebody kills is told, not one that is let go or ends") {
+  warm::warm_options options = warm_fixture::quick();
+  int killed = 0;
+  options.killed = [&killed] { ++killed; };
+  warm_fixture fixture(std::move(options));
+  const waiting_child child;
+  fixture.start();
+  fixture.import_modules(1);
+  CHECK(fixture.order() == "load");
+  const pid_t zygote = fixture.under.fake.newest();
+  fixture.answer("ready 1 ");
+  CHECK(fixture.order() == "spare");
+  fixture.make_spare(child);
+  fixture.run_until([&] { return fixture.warm.waiting() == 1; });
+  exit_status by_kill;
+  by_kill.signal = SIGKILL;
+  SECTION("the spare") {
+    fixture.end(child.pid, by_kill);
+    CHECK(killed == 1);
+  }
+  SECTION("the spare has ended") {
+    fixture.end(child.pid, failed_with(1));
+    CHECK(killed == 0);
+  }
+  SECTION("the zygote, and the spare is let go") {
+    fixture.end(zygote, by_kill);
+    CHECK(fixture.under.fake[child.pid].signals == std::vector<int>{SIGKILL});
+    fixture.end(child.pid, by_kill);
+    CHECK(killed == 1);
+  }
+}
+
 TEST_CASE("a worker that fails in the same way cold has its script to blame, however late") {
   warm_fixture fixture;
   const waiting_child child;

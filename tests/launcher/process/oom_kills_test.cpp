@@ -43,6 +43,35 @@ TEST_CASE("only what the kernel has killed within the last seconds counts") {
   CHECK_FALSE(recent.is_any(std::nullopt));
 }
 
+TEST_CASE("a kill that is discounted says nothing of a worker, the next one does") {
+  recent_oom_kills recent;
+  recent.discount(5);  // nothing is known yet
+  recent.notice(oom_start, 5);
+  SECTION("it comes while somebody else has ended that process") {
+    recent.discount(5);
+    CHECK(recent.is_any(6));
+  }
+  SECTION("it was not noticed before") {
+    recent.discount(6);
+    CHECK_FALSE(recent.is_any(6));
+    recent.notice(oom_start + 1s, 6);
+    CHECK_FALSE(recent.is_any(6));
+    CHECK(recent.is_any(7));
+  }
+  SECTION("it was noticed before") {
+    recent.notice(oom_start + 1s, 6);
+    recent.discount(6);
+    CHECK_FALSE(recent.is_any(6));
+    recent.notice(oom_start + 2s, 6);
+    CHECK_FALSE(recent.is_any(6));
+    CHECK(recent.is_any(7));
+  }
+  SECTION("a worker's comes with it") {
+    recent.discount(7);
+    CHECK(recent.is_any(7));
+  }
+}
+
 TEST_CASE("the job's own count decides, whoever else of the host was ended") {
   oom_counters files;
   oom_counters::write(files.own, 3);
@@ -59,6 +88,20 @@ TEST_CASE("the job's own count decides, whoever else of the host was ended") {
   for (const auto later : {1h, 2h})
     watch.notice(oom_start + later);
   CHECK(watch.reason(killed_process).empty());
+}
+
+TEST_CASE("the kill of a process that is no worker is not a worker's") {
+  oom_counters files;
+  oom_counters::write(files.own, 3);
+  oom_counters::write(files.host, 7);
+  oom_watch watch({files.own}, files.host);
+  watch.notice(oom_start);
+  oom_counters::write(files.own, 4);
+  oom_counters::write(files.host, 8);
+  watch.discount();
+  CHECK(watch.reason(killed_process).empty());
+  oom_counters::write(files.own, 5);
+  CHECK(watch.reason(killed_process).starts_with(out_of_memory));
 }
 
 TEST_CASE("the cgroup of the workers counts beside our own") {
