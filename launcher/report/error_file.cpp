@@ -1,5 +1,6 @@
 #include "launcher/report/error_file.hpp"
 
+#include "launcher/base/json_nesting.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 
 #include <nlohmann/json.hpp>
@@ -24,7 +25,7 @@ std::optional<int> code_of(const cause& value) {
 }
 
 ordered_json as_recorded(const run_end& end) {
-  ordered_json file = ordered_json::parse(end.recorded, nullptr, false);
+  ordered_json file = ordered_json::parse(end.recorded, not_too_nested, false);
   // What a message is made of is its writer's own.
   const bool is_one = file.is_object() && file.contains("message") &&
                       (file["message"].is_object() || file["message"].is_string());

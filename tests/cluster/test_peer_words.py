@@ -143,6 +143,26 @@ def test_a_daemon_shows_nothing_of_what_it_refuses(cluster):
     assert daemon.running()
 
 
+def test_what_is_nested_without_end_ends_no_daemon(cluster):
+    """On the port of agents and of HTTP: as much of it as a hello may have, and more."""
+    daemon = cluster.daemon()
+    for opened, closed in (("[", "]"), ('{"a":', "}")):
+        for levels in (4000, 100_000):
+            for end in ("", "1" + closed * levels):
+                words = line_of(hello(more=0)).decode().replace('"more": 0', '"more": ' +
+                                                                opened * levels + end)
+                request = f"POST /api/v1/runs HTTP/1.1\r\nContent-Length: {len(words)}\r\n\r\n"
+                for line in (words, request + words):
+                    with socket.create_connection(("127.0.0.1", daemon.port), LIMIT) as peer:
+                        try:
+                            peer.sendall(line.encode())
+                            peer.makefile("rb").readline()
+                        except ConnectionError:
+                            pass  # it was too long
+    assert get(daemon.port, "/healthz")[0] == 200
+    assert daemon.running()
+
+
 @pytest.mark.parametrize("kind", ["welcome", "desired"])
 def test_an_agent_shows_nothing_of_what_it_cannot_read(cluster, kind):
     daemon = cluster.daemon()

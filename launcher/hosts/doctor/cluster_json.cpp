@@ -1,5 +1,6 @@
 #include "launcher/hosts/doctor/cluster_json.hpp"
 
+#include "launcher/base/json_nesting.hpp"
 #include "rendezvous/base/printable_text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -105,7 +106,7 @@ void make_printable(json& value) {
 template <typename Read>
 auto read_or_none(std::string_view text, Read read) -> std::optional<decltype(read(json()))> {
   try {
-    json whole = json::parse(text);
+    json whole = json::parse(text, not_too_nested);
     make_printable(whole);
     return read(whole);
   } catch (const std::exception&) {

@@ -52,6 +52,16 @@ TEST_CASE("a run's error file is that of its root cause, with how the process en
   CHECK(error_file_of_run(end) == R"({"message":"a sentence","timestamp":17})");
 }
 
+TEST_CASE("what an error file nests without end is left out of the run's") {
+  run_end end;
+  end.root_cause = killed_by(9);
+  const std::string nested = std::string(400'000, '[') + std::string(400'000, ']');
+  end.recorded = R"({"message": {"message": "E", "extraInfo": )" + nested + "}}";
+  const std::string written = error_file_of_run(end);
+  CHECK(written.size() < 1000);
+  CHECK(text_of_error_file(written) == "E");
+}
+
 TEST_CASE("a root cause that has left no file is told in the same form") {
   for (const char* const recorded : {"", "{", "[]", "{}", R"({"message": 3})", "\xff"}) {
     INFO(recorded);

@@ -48,6 +48,14 @@ TEST_CASE("what is no card is none, at whatever byte it ends") {
                           1));
 }
 
+TEST_CASE("a card that nests something without end is one without it") {
+  const std::string text = encode(healthy(1).cards[0]);
+  const std::string nested = std::string(400'000, '[') + std::string(400'000, ']');
+  const auto read = decode_card(R"({"more": )" + nested + ", " + text.substr(1));
+  REQUIRE(read);
+  CHECK(encode(*read) == text);
+}
+
 TEST_CASE("no text that another node has left brings what cannot be shown, in whichever place") {
   using nlohmann::json;
   cluster_facts facts = healthy(2);
