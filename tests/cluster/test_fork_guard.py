@@ -3,10 +3,10 @@ hang under some allocators, and its agent would wait for ever or for nothing."""
 
 import pytest
 
-from tests.support.cluster import BIN
+from tests.support.cluster import BIN, is_built_with
 
 pytestmark = pytest.mark.skipif(
-    any(word in (BIN / "ddprun").read_bytes() for word in (b"__asan_init", b"__tsan_init")),
+    is_built_with("address", "thread"),
     reason="the sanitizers have a heap of their own, and must come first")
 
 GUARD = BIN.parent / "lib" / "fork_guard.so"

@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from tests.support.cluster import BIN
+from tests.support.cluster import BIN, is_built_with
 
-SANITIZED = any(word in (BIN / "ddprun").read_bytes() for word in (b"__asan_init", b"__tsan_init"))
+SANITIZED = is_built_with("address", "thread")
 
 
 def readelf(*arguments):

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.test_http import get
-from tests.support.cluster import BIN, LIMIT, wait_for
+from tests.support.cluster import BIN, LIMIT, is_built_with, wait_for
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="takes on another user, so needs root"),
-    pytest.mark.skipif(b"__tsan_init" in (BIN / "ddprun").read_bytes(),
+    pytest.mark.skipif(is_built_with("thread"),
                        reason="ThreadSanitizer has a thread of its own, which counts"),
 ]
 

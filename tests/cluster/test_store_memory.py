@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.test_http import get
-from tests.support.cluster import BIN, LIMIT
+from tests.support.cluster import LIMIT, is_built_with
 
 pytestmark = pytest.mark.skipif(
-    any(word in (BIN / "ddprun-rendezvous").read_bytes()
-        for word in (b"__asan_init", b"__tsan_init")),
-    reason="a sanitizer's own memory counts")
+    is_built_with("address", "thread"), reason="a sanitizer's own memory counts")
 
 CAP_MIB = 64
 CAP = CAP_MIB << 20

@@ -11,15 +11,10 @@ import pytest
 
 from tests.cluster.test_http import get
 from tests.cluster.test_store_memory import PING, SET, VALIDATE, Client, blocks, request
-from tests.support.cluster import BIN, LIMIT, Program, wait_for
+from tests.support.cluster import BIN, LIMIT, Program, is_built_with, wait_for
 
 DESCRIPTORS = 256
 WORKER = r'echo "$MASTER_PORT" >"$0/master.new"; mv "$0/master.new" "$0/master"; cat "$0/end"'
-
-
-def sanitized():
-    program = (BIN / "ddprun-rendezvous").read_bytes()
-    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 def with_limit(kind, value):
@@ -92,7 +87,8 @@ def test_a_daemon_outlives_more_strangers_than_it_has_descriptors(cluster, valid
     assert daemon.wait() == 0, daemon.err()
 
 
-@pytest.mark.skipif(sanitized(), reason="a sanitizer reserves more than any limit")
+@pytest.mark.skipif(is_built_with("address", "thread"),
+                    reason="a sanitizer reserves more than any limit")
 @pytest.mark.parametrize("size", [100, 100_000, 8 << 20])
 # What is left over, and which step finds too little of it, differs with how malloc() keeps it.
 @pytest.mark.parametrize("malloc", ["", "glibc.malloc.tcache_count=0"], ids=["", "no cache"])

@@ -41,6 +41,14 @@ LEFT_BEHIND = "processes were left behind: "
 LOST_SOON = "node_timeout=7,heartbeat_interval=0.5,isolation_limit=6"
 
 
+def is_built_with(*sanitizers):
+    """Whether ddprun is, with one of `address` and `thread`. Before it is built the tests can be
+    listed all the same."""
+    program = BIN / "ddprun"
+    built = program.read_bytes() if program.exists() else b""
+    return any(f"__{each[0]}san_init".encode() in built for each in sanitizers)
+
+
 def wait_for(what, condition, limit=None):
     """Waits until `condition()` is true and returns its value; fails naming `what`."""
     limit = LIMIT if limit is None else limit
