@@ -204,7 +204,9 @@ def test_a_copy_that_arrives_damaged_is_not_kept(cluster, net, make_hosts, tmp_p
     refused(program, "node-a: no agent was started: what has arrived in "
                      f"{server.home}/.cache/ddprun is not what was sent")
     server.nobody_is_in()
-    assert [path for path in server.home.rglob("*") if path.is_file()] == []
+    # What removes it may end after its connection.
+    wait_for("the copy to be removed",
+             lambda: not any(path.is_file() for path in server.home.rglob("*")))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
