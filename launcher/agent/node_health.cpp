@@ -29,7 +29,8 @@ node_health::node_health(boost::asio::any_io_executor executor, health_options o
       heard_(std::move(heard)),
       looking_(executor),
       soon_(executor),
-      again_(executor) {}
+      again_(executor),
+      cool_down_(options_.again) {}
 
 void node_health::check(round_number round) {
   awaited_ = round;
@@ -39,8 +40,8 @@ void node_health::check(round_number round) {
   boost::asio::post(executor_, while_alive(alive_.watch(), [this, round] { tell(round); }));
 }
 
+// The look after the round before stays: most restarts are faster than it, and it would never come.
 void node_health::rest() {
-  soon_.cancel();
   again_.cancel();
 }
 
@@ -74,7 +75,8 @@ void node_health::look() {
 }
 
 void node_health::tell(round_number round) {
-  std::string found = said_by_command_.empty() ? seen_ : said_by_command_;
+  std::string found = cool_down_.judge(said_by_command_.empty() ? seen_ : said_by_command_,
+                                       std::chrono::steady_clock::now());
   const bool is_news = found != told_;
   told_ = std::move(found);
   if (round != 0 || is_news) heard_(round, told_);

@@ -2,11 +2,13 @@
 // and NVIDIA's driver say: after each round that failed, and while the node sits out for that.
 //
 // What the kernel says never holds up a restart: it is looked at beside it, a moment later, and
-// heard when it is known. The command is waited for, up to its limit.
+// heard when it is known. The command is waited for, up to its limit. A node that becomes unhealthy
+// again and again is unhealthy for a while longer than its checks say (health_cool_down).
 //
 // Thread rule: the main thread; `heard` comes from the executor, never from inside a call.
 #pragma once
 
+#include "launcher/agent/health_cool_down.hpp"
 #include "launcher/cli/health_options.hpp"
 #include "launcher/process/background_task.hpp"
 #include "launcher/process/hook_runner.hpp"
@@ -60,6 +62,7 @@ class node_health {
   round_number awaited_ = 0;     // in which round its word is waited for; 0: in none
   std::string said_by_command_;  // what is wrong; empty: nothing
   std::string seen_;             // the same, by the own look
+  health_cool_down cool_down_;
   std::string told_;
   lifetime alive_;
 };

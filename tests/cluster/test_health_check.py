@@ -1,8 +1,10 @@
-"""A node that is ill gives up its place: --health-check, with real agents and a real daemon."""
+"""A node that is ill gives up its place: by --health-check or by what the agent sees itself, with
+real agents and a real daemon."""
 
 import json
 import signal
 
+from tests.support import small_disk
 from tests.support.cluster import get, wait_for
 
 
@@ -66,6 +68,35 @@ def test_a_node_that_is_ill_and_needed_takes_part(cluster):
            r"too few nodes are left")
     cluster.finish(2)
     assert a.wait() == 0 and b.wait() == 0
+    cluster.nothing_left(but=[daemon])
+
+
+def test_a_node_whose_disk_is_full_gives_its_place_to_a_spare_and_gets_well(cluster):
+    """Nobody has asked for a check: what is seen then counts from the next failure on."""
+    daemon = cluster.daemon()
+    common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes=2, conf="backoff_max=0")
+    words = ("--max-restarts", 9, "--spares", 1, "--health-check-interval", 0.2)
+    with small_disk.mounted(cluster.folder / "small") as disk:
+        a = cluster.agent("node-a", *words, **common)
+        a.says("here: node-a")
+        b = cluster.agent("node-b", *words, environment={"TMPDIR": str(disk), "PET_CHECK": "auto"},
+                          **common)
+        cluster.started(1, 2)
+        c = cluster.agent("node-c", *words, **common)
+        c.says("this node waits as a spare")
+        small_disk.fill(disk)
+        cluster.order(0, "exit 3")
+        b.says(rf"warning: this node is unhealthy: disk: {disk}: 0 KiB free")
+        cluster.started(2, 2)
+        cluster.order(0, "exit 4")
+        assert sorted(one.node for one in cluster.started(3, 2)) == ["node-a", "node-c"]
+        a.says(rf"without node-b: disk: {disk}: 0 KiB free")
+
+        (disk / "filler").unlink()
+        b.says(r"this node is healthy again: its health check passes")
+        b.says(r"this node waits as a spare")
+        cluster.finish(2)
+        assert a.wait() == 0 and c.wait() == 0 and b.wait() == 0
     cluster.nothing_left(but=[daemon])
 
 
