@@ -4,10 +4,12 @@
 #include "launcher/hosts/doctor/start_check.hpp"
 #include "launcher/process/program_answer.hpp"
 
+#include <algorithm>
 #include <chrono>
-#include <sstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace ddprun::launcher::doctor {
 namespace {
@@ -15,25 +17,68 @@ namespace {
 constexpr std::chrono::seconds nvidia_smi_limit{5};
 constexpr std::size_t answer_bytes_max = 4096;
 
+using csv_row = std::vector<std::string>;
+
+// Lines of another number of values are a driver's words, and none of its answers.
+std::vector<csv_row> rows_of(const std::string& csv, std::size_t values) {
+  std::vector<csv_row> rows;
+  for (const std::string_view line : split(csv, '\n')) {
+    csv_row row;
+    for (const std::string_view value : split(line, ','))
+      row.emplace_back(trimmed(value));
+    if (row.size() == values) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+bool is_count(const std::string& text) {
+  return whole_number<std::uint64_t>(text).has_value();
+}
+
+bool is_known(const std::string& value) {
+  return !value.empty() && value.front() != '[';  // "[N/A]"
+}
+
 void add_to(std::string& all, const std::string& one) {
   if (!one.empty()) all += (all.empty() ? "" : "; ") + one;
 }
 
 }  // namespace
 
+bool says_recovery(const std::string& csv) {
+  const std::vector<csv_row> rows = rows_of(csv, 2);
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const csv_row& row) { return is_count(row[0]) && is_known(row[1]); });
+}
+
 std::string judge_recovery(const std::string& csv) {
   std::string found;
-  std::istringstream lines(csv);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t comma = line.find(',');
-    if (comma == std::string::npos) continue;
-    const std::string_view gpu = trimmed(std::string_view(line).substr(0, comma));
-    const std::string_view action = trimmed(std::string_view(line).substr(comma + 1));
-    const bool is_known = !action.empty() && action.front() != '[';  // "[N/A]"
-    if (!whole_number<std::uint32_t>(gpu) || !is_known || action == "None") continue;
-    add_to(found, "GPU " + std::string(gpu) + " needs: " + std::string(action));
+  for (const csv_row& row : rows_of(csv, 2)) {
+    if (!is_count(row[0]) || !is_known(row[1]) || row[1] == "None") continue;
+    add_to(found, "GPU " + row[0] + " needs: " + row[1]);
   }
   return found.empty() ? found : found + " (nvidia-smi, gpu_recovery_action)";
+}
+
+std::string judge_gpu_memory(const std::string& errors_csv, const std::string& remapped_csv,
+                             bool knows_recovery) {
+  std::string found;
+  for (const csv_row& row : rows_of(errors_csv, 3)) {
+    if (knows_recovery || !is_count(row[0])) continue;
+    if (row[1] == "Yes")
+      add_to(found, "GPU " + row[0] + " needs a reset: retired_pages.pending (nvidia-smi)");
+    if (is_count(row[2]) && row[2] != "0")
+      add_to(found, "GPU " + row[0] + ": uncorrected memory errors since its last reset: " +
+                        row[2] + " (nvidia-smi, ecc.errors.uncorrected.volatile.total)");
+  }
+  for (const csv_row& row : rows_of(remapped_csv, 3)) {
+    if (row[0].find(':') == std::string::npos) continue;  // no address on the bus
+    if (row[2] == "Yes")
+      add_to(found, "GPU " + row[0] + " has to be replaced: remapped_rows.failure (nvidia-smi)");
+    else if (row[1] == "Yes" && !knows_recovery)
+      add_to(found, "GPU " + row[0] + " needs a reset: remapped_rows.pending (nvidia-smi)");
+  }
+  return found;
 }
 
 std::string errors_of(const findings& found) {
@@ -48,12 +93,18 @@ std::string errors_of(const findings& found) {
 std::string health_now(const std::filesystem::path& root, const environment_map& environment) {
   std::string text = errors_of(check_room(root, environment));
   std::error_code error;
-  if (std::filesystem::exists(root / "proc/driver/nvidia/version", error)) {
-    add_to(text,
-           judge_recovery(program_answer(
-               {"nvidia-smi", "--query-gpu=index,gpu_recovery_action", "--format=csv,noheader"},
-               environment, nvidia_smi_limit, answer_bytes_max)));
-  }
+  if (!std::filesystem::exists(root / "proc/driver/nvidia/version", error)) return text;
+  const auto ask = [&environment](const char* query) {
+    return program_answer({"nvidia-smi", query, "--format=csv,noheader"}, environment,
+                          nvidia_smi_limit, answer_bytes_max);
+  };
+  const std::string recovery = ask("--query-gpu=index,gpu_recovery_action");
+  add_to(text, judge_recovery(recovery));
+  add_to(text, judge_gpu_memory(ask("--query-gpu=index,retired_pages.pending,"
+                                    "ecc.errors.uncorrected.volatile.total"),
+                                ask("--query-remapped-rows=gpu_bus_id,remapped_rows.pending,"
+                                    "remapped_rows.failure"),
+                                says_recovery(recovery)));
   return text;
 }
 
