@@ -32,7 +32,7 @@ using byte_broadcast = std::function<void(std::uint32_t root, char* bytes, std::
 struct snapshot_part {
   text_map values;
   std::vector<tensor_view> tensors;
-  // None: there is no tensor of that name.
+  // Looks at one after the other; tensors_by_name.hpp is for many names. None: there is none.
   const tensor_view* find(std::string_view name) const;
   // What the tensors are long together.
   std::uint64_t bytes() const;

@@ -1,5 +1,7 @@
 #include "worker/torch/kept_state.hpp"
 
+#include "worker/snapshot/tensors_by_name.hpp"
+
 #include <ATen/core/grad_mode.h>
 
 #include <charconv>
@@ -107,10 +109,12 @@ void kept_state::add_to(snapshot_part& part) const {
 
 void kept_state::load(const snapshot_part& part, const std::string& path) const {
   const auto mine = tensors();
+  const auto there = by_name(part);
   std::vector<const tensor_view*> found;
   for (const auto& [name, tensor] : mine) {
     const auto here = view_of(name, tensor);
-    found.push_back(part.find(name));
+    const auto at = there.find(name);
+    found.push_back(at == there.end() ? nullptr : at->second);
     if (found.back() == nullptr || found.back()->type != here.type ||
         found.back()->shape != here.shape) {
       throw training_state_error(

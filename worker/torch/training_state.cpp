@@ -1,5 +1,6 @@
 #include "worker/torch/training_state.hpp"
 
+#include "worker/snapshot/tensors_by_name.hpp"
 #include "worker/torch/optimizer_fields.hpp"
 
 #include <ATen/Context.h>
@@ -66,17 +67,6 @@ std::string text_of(const tensor_view& tensor) {
   return text.substr(tensor.name.size() + 1);
 }
 
-// A large model has tens of thousands of tensors: looked through one by one for each name, they
-// take seconds.
-using tensors_by_name = std::map<std::string, const tensor_view*>;
-
-tensors_by_name by_name(const snapshot_part& part) {
-  tensors_by_name all;
-  for (const auto& tensor : part.tensors)
-    all.emplace(tensor.name, &tensor);
-  return all;
-}
-
 bool has_any(const tensors_by_name& tensors, const std::string& prefix) {
   const auto first = tensors.lower_bound(prefix);
   return first != tensors.end() && first->first.starts_with(prefix);
@@ -120,7 +110,7 @@ class comparison {
   void expect_no_more(const std::string& prefix) {
     for (const auto& [name, tensor] : left_) {
       if (name.starts_with(prefix)) {
-        differences_.push_back("it has '" + name + "', " + text_of(*tensor) +
+        differences_.push_back("it has '" + std::string(name) + "', " + text_of(*tensor) +
                                ", which is not here");
       }
     }
