@@ -1,6 +1,8 @@
-"""tests/support/ddp_steps.cpp in Python: the same steps, PyTorch's own DistributedDataParallel."""
+"""tests/support/ddp_steps.cpp in Python: the same steps, PyTorch's own DistributedDataParallel and
+AveragedModel."""
 
 import contextlib
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 STEPS, BATCH = 20, 6
 WAYS = {
@@ -128,6 +131,7 @@ def train(way, rank, to):
         parallel.register_comm_hook(None, getattr(default_hooks, f"{way}_compress_hook"))
     momentum = 0 if way == "sparse" else 0.9
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=momentum)
+    average = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.9), use_buffers=True)
     losses, gradients = [], []
 
     def one_pass(step):
@@ -150,6 +154,7 @@ def train(way, rank, to):
                     one_pass(1000 + step)
             losses.append(one_pass(step))
             optimizer.step()
+            average.update_parameters(net)
 
     if way.startswith("uneven"):
         with parallel.join(divide_by_initial_world_size=way == "uneven"):
@@ -157,8 +162,12 @@ def train(way, rank, to):
     else:
         run(STEPS)
         gradients = [one.grad for one in net.parameters() if one.grad is not None]
+    averages = [one for one in itertools.chain(average.module.parameters(),
+                                               average.module.buffers())
+                if one.is_floating_point()]
     for name, tensors in (("losses", losses), ("gradients", gradients),
-                          ("parameters", net.parameters()), ("buffers", net.buffers())):
+                          ("parameters", net.parameters()), ("buffers", net.buffers()),
+                          ("averages", averages)):
         figures = [f"{figure:.9g}" for tensor in tensors
                    for figure in dense(tensor).detach().float().flatten().tolist()]
         print(way, name, *figures, file=to)

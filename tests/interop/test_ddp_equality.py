@@ -1,4 +1,5 @@
-"""The C++ DistributedDataParallel against PyTorch's own: the same seeds, data and model."""
+"""The C++ DistributedDataParallel, and averages of weights, against PyTorch's own: the same seeds,
+data and model."""
 
 import sys
 from pathlib import Path
@@ -46,7 +47,7 @@ def test_parameters_are_those_of_pytorch(cluster, tmp_path, ranks):
     theirs = run(cluster, "python", ranks, [SCRIPT], tmp_path / "python")
     for way in WAYS:
         for rank in range(ranks):
-            for name in ("losses", "gradients", "parameters", "buffers"):
+            for name in ("losses", "gradients", "parameters", "buffers", "averages"):
                 distance = apart(ours[rank][way, name], theirs[rank][way, name])
                 assert distance <= 1e-6, f"{way}, rank {rank}: {name} are {distance} apart"
             assert ours[rank][way, "parameters"] == ours[0][way, "parameters"], way
@@ -54,3 +55,5 @@ def test_parameters_are_those_of_pytorch(cluster, tmp_path, ranks):
             assert len(ours[rank][way, "parameters"]) == PARAMETERS.get(
                 way.split("_")[0], 8 * 16 + 16 + 2 * 16 + 17 * 16 + 17 * 4)
         assert ours[0][way, "losses"] != ours[1][way, "losses"], way
+        weights = ours[0][way, "parameters"]
+        assert apart(ours[0][way, "averages"][:len(weights)], weights) > 1e-4, way

@@ -1,9 +1,10 @@
 // Twenty steps of a small network on each of the launcher's ranks, in every way in which
-// distributed_data_parallel works. tests/interop/ddp_steps.py is the same in Python; the test lays
-// their figures side by side.
+// distributed_data_parallel works, with an average of its weights. tests/interop/ddp_steps.py is
+// the same in Python; the test lays their figures side by side.
 //
 //   ddp_steps FOLDER        // writes FOLDER/RANK: "mode name values..." a line
 #include "worker/torch/distributed_data_parallel.hpp"
+#include "worker/torch/exponential_moving_average.hpp"
 #include "worker/torch/model_tensors.hpp"
 #include "worker/torch/process_group.hpp"
 
@@ -214,6 +215,7 @@ void train(process_group& group, const way& how, std::ofstream& to) {
   distributed_data_parallel parallel(group, *net, how.options);
   const double momentum = how.name == "sparse" ? 0 : 0.9;
   torch::optim::SGD optimizer(trained_of(*net), torch::optim::SGDOptions(0.05).momentum(momentum));
+  exponential_moving_average average(*net, {0.9, /*buffers=*/true});
   const bool accumulates = how.name == "accumulate";
   const bool is_uneven = how.name.starts_with("uneven");
   std::vector<torch::Tensor> losses;
@@ -238,6 +240,7 @@ void train(process_group& group, const way& how, std::ofstream& to) {
       }
       losses.push_back(pass(step));
       optimizer.step();
+      average.update();
     }
   };
   if (is_uneven) {
@@ -255,6 +258,12 @@ void train(process_group& group, const way& how, std::ofstream& to) {
   write(to, how.name, "gradients", gradients);
   write(to, how.name, "parameters", trained_of(*net));
   write(to, how.name, "buffers", net->buffers());
+  std::vector<torch::Tensor> averages;
+  for (const auto& each : average.tensors()) {
+    // PyTorch averages a count too, and rounds it down.
+    if (each.average.is_floating_point()) averages.push_back(each.average);
+  }
+  write(to, how.name, "averages", averages);
 }
 
 }  // namespace
