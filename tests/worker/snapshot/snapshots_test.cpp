@@ -2,11 +2,15 @@
 #include "worker/snapshot/snapshots.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/worker/snapshot/folder_under_test.hpp"
 #include "worker/snapshot/checksum.hpp"
 #include "worker/snapshot/names.hpp"
 
 #include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <utility>
 
 namespace ddprun::tests {
 namespace {
@@ -34,6 +38,42 @@ TEST_CASE("the newest snapshot is found with its round, epoch and tensors", "[sn
   CHECK(small_state(10).compare(*found) == "");
   CHECK(found->own.has_value());
   CHECK(test.messages.text() == "");
+}
+
+TEST_CASE("the newest snapshot is found whatever the clocks of hosts say of its files",
+          "[snapshot]") {
+  const temporary_folder place;
+  message_list messages;
+  std::string problem;
+  snapshots_options options;
+  options.folder = place.path + "/f";
+  options.keep = 2;
+  options.on_message = messages.handler();
+  {
+    const auto first = snapshots::open(lone_rank(1), options, problem);
+    REQUIRE(first.has_value());
+    CHECK_FALSE(save(*first, 10));
+    CHECK_FALSE(save(*first, 20));
+    CHECK_FALSE((*first)->close());
+  }
+  // The host that saved the later one is years behind.
+  const auto now = std::filesystem::file_time_type::clock::now();
+  const std::chrono::hours years(5 * 365 * 24);
+  const std::string name = options.folder + "/snapshot-000001-0000";
+  for (const auto& [step, time] : {std::pair("10", now + years), std::pair("20", now - years)}) {
+    for (const auto& each : std::filesystem::directory_iterator(name + step))
+      std::filesystem::last_write_time(each.path(), time);
+    std::filesystem::last_write_time(name + step, time);
+  }
+  const auto second = snapshots::open(lone_rank(2), options, problem);
+  INFO(problem);
+  REQUIRE(second.has_value());
+  REQUIRE((*second)->resumed().has_value());
+  CHECK((*second)->resumed()->info.step == 20);
+  CHECK_FALSE(save(*second, 30));
+  CHECK(!std::filesystem::exists(name + "10"));
+  CHECK(std::filesystem::exists(name + "20"));
+  CHECK(messages.text() == "");
 }
 
 TEST_CASE("a state that changes while it is written does not change the snapshot", "[snapshot]") {

@@ -59,6 +59,22 @@ TEST_CASE("rank 0's clock says that a save is due, until there is one", "[traini
   CHECK(made({}).word(false, start + 1000h) == loop_word{false, false});  // no time was given
 }
 
+TEST_CASE("ranks whose clocks differ decide alike", "[training]") {
+  const save_times when{0, 0, 60s};
+  loop_decisions first(when, 1, 0, time_point());
+  loop_decisions second(when, 1, 1, time_point() + 1000h);  // and it goes backwards
+  std::size_t saved = 0;
+  for (std::uint64_t at = 1; at <= 12; ++at) {
+    const time_point here = time_point() + at * 10s, there = time_point() + 1000h - at * 1h;
+    const loop_word mine = first.word(false, here), theirs = second.word(false, there);
+    const loop_word of_all{false, mine.save_is_due || theirs.save_is_due};
+    const auto made = first.decide(step(at), of_all, here);
+    CHECK(second.decide(step(at), of_all, there) == made);
+    saved += made.saves;
+  }
+  CHECK(saved == 2);
+}
+
 TEST_CASE("whatever is saved, the interval begins anew", "[training]") {
   auto deciding = made({5, 0, 60s});
   CHECK(deciding.decide(step(5), {}, time_point() + 50s) == saves);
