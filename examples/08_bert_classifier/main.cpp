@@ -5,6 +5,7 @@
 #include "examples/08_bert_classifier/texts.hpp"
 #include "examples/common/device.hpp"
 #include "examples/common/program.hpp"
+#include "worker/snapshot/checksum.hpp"
 #include "worker/torch/metrics.hpp"
 #include "worker/torch/training_loop.hpp"
 
@@ -50,11 +51,13 @@ table table_of(samples& from, std::uint64_t length) {
 // Ranks with different texts would train on classes that mean different things.
 void compare_texts(const worker::environment& here, worker::process_group& group,
                    const arguments& options, const texts& data) {
-  std::string mine;
+  worker::checksum sum;  // the texts themselves are more than a job store is for
   for (const auto& name : data.classes)
-    mine += name + '\n';
-  for (const auto* part : {&data.train.tokens, &data.test.tokens})
-    mine.append(reinterpret_cast<const char*>(part->data()), part->size() * sizeof(part->at(0)));
+    sum.add(name + '\n');
+  for (const auto* part : {&data.train.tokens, &data.test.tokens}) {
+    sum.add({reinterpret_cast<const char*>(part->data()), part->size() * sizeof(part->at(0))});
+  }
+  const std::string mine = worker::checksum_text(sum.value());
   const bool differs = group.broadcast_bytes(mine, 0) != mine;
   const bool any_differs = group.any(differs);  // before one of them leaves the others
   if (differs) {

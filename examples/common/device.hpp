@@ -10,7 +10,7 @@ namespace examples {
 
 struct joined {
   c10::Device device;
-  ddprun::worker::process_group group;  // for tensors on the CPU too
+  ddprun::worker::process_group group;  // for tensors on this device
 };
 
 // Waits for all ranks. Throws process_group_error, also where this rank has no GPU.

@@ -100,6 +100,14 @@ def test_on_the_gpus_of_this_node(cluster, kind):
     check_training(lines, EPOCHS, GPUS)
 
 
+@pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
+def test_ranks_on_gpus_do_without_gloo(cluster, monkeypatch):
+    """Which would refuse to join on an interface that is not there."""
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "not-here")
+    lines = EXAMPLE.run(cluster, "cuda", [GPUS], "--epochs", EPOCHS, on_gpus=True)
+    check_training(lines, EPOCHS, GPUS)
+
+
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
 def test_the_one_for_gpus_says_that_there_is_none(cluster):
     EXAMPLE.check_no_gpu(cluster)
