@@ -152,7 +152,7 @@ class Bench:
 
     @staticmethod
     def _files(path):
-        found = [path] if path.is_file() else sorted(path.glob("*"))
+        found = [path] if path.is_file() else sorted(path.rglob("*"))
         return [file for file in found if file.suffix in (".cpp", ".hpp")]
 
     def _copy(self):
