@@ -1,12 +1,14 @@
-"""`tests/setup`: which packages it wants, on a machine that has none. Nothing is installed."""
+"""`tests/setup`: which packages it wants, on a machine that has none; and that nothing of it is
+left. Nothing is installed."""
 
 import os
 import shutil
+import signal
 import subprocess
 
 import pytest
 
-from tests.support.cluster import ROOT
+from tests.support.cluster import ROOT, wait_for
 
 SETUP = ROOT / "tests" / "setup"
 
@@ -43,7 +45,7 @@ def test_what_is_built_and_run_needs_no_tools_of_the_tests(bare_machine):
 
 
 def test_the_demo_asks_for_no_more():
-    assert "\n./tests/setup build\n" in (ROOT / "examples" / "demo").read_text()
+    assert "\nforeground ./tests/setup build\n" in (ROOT / "examples" / "demo").read_text()
 
 
 def test_help_and_a_mistake():
@@ -54,3 +56,80 @@ def test_help_and_a_mistake():
     assert done.returncode == 2
     assert done.stderr == ("setup: 'biuld': write nothing, build or sanitizers; see tests/setup "
                            "--help\n")
+
+
+DONE = "#!/bin/sh\n"
+HANGS = "#!/bin/sh\necho $$ >begun.new\nmv begun.new begun\nexec sleep 1000\n"
+ALL_INSTALLED = """#!/bin/sh
+shift 2
+for package; do echo "installed $package"; done
+"""
+NONE_INSTALLED = "#!/bin/sh\nexit 1\n"
+# A Python of .venv: what is asked for is never complete.
+PYTHON = """#!/bin/sh
+case "$*" in
+  "-m pip install "*) exec ./pip ;;
+esac
+exit 1
+"""
+
+
+class Checkout:
+    """One with nothing but tests/setup, on a machine whose programs are these."""
+
+    def __init__(self, folder, programs):
+        self.folder = folder
+        (folder / "tests/support").mkdir(parents=True)
+        for name in ("setup", "requirements.txt", "constraints.txt", "support/foreground.sh"):
+            shutil.copy(ROOT / "tests" / name, folder / "tests" / name)
+        # tee and what follows it are to make no file outside.
+        self.write({"bin/id": "#!/bin/sh\necho 0\n", "bin/tee": DONE, "bin/chmod": DONE,
+                    **programs})
+
+    def write(self, programs):
+        for name, text in programs.items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(text)
+            (self.folder / name).chmod(0o755)
+
+    def start(self):
+        return subprocess.Popen(
+            # A shell starts its background jobs with SIGINT ignored, and their children inherit it.
+            ["env", "--default-signal=INT", self.folder / "tests/setup", "build"],
+            env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def has_called(self, name):
+        return (self.folder / name).exists()
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    return lambda programs: Checkout(tmp_path, programs)
+
+
+WITHOUT_PACKAGES = {"bin/dpkg-query": NONE_INSTALLED}
+WITHOUT_PYTHON = {"bin/dpkg-query": ALL_INSTALLED, ".venv/bin/python": PYTHON}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("programs", [
+    {**WITHOUT_PACKAGES, "bin/apt-get": HANGS},
+    {**WITHOUT_PYTHON, "pip": HANGS},
+], ids=["apt-get", "pip"])
+def test_a_signal_ends_what_it_installs_with(checkout, programs, number):
+    bare = checkout(programs)
+    setup = bare.start()
+    wait_for("it to begin", lambda: bare.has_called("begun") or setup.poll() is not None)
+    assert setup.poll() is None, setup.communicate()
+    installer = int((bare.folder / "begun").read_text())
+    try:
+        setup.send_signal(number)
+        setup.wait()
+        with pytest.raises(ProcessLookupError):
+            os.kill(installer, 0)
+    finally:
+        subprocess.run(["kill", "-KILL", str(installer)], check=False, capture_output=True)
+    _, errors = setup.communicate()
+    assert setup.returncode == 128 + number
+    assert errors == f"setup: {number.name}: ending all that was started\n"

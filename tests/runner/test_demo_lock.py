@@ -1,7 +1,8 @@
-"""examples/demo and tests/run build in one folder: never at once."""
+"""examples/demo and tests/run build in one folder: never at once, and nothing is left of either."""
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -25,6 +26,8 @@ def demo(tree):  # noqa: F811
     (tree / "build/build.ninja").touch()
     (tree / "examples").mkdir()
     shutil.copy(ROOT / "examples/demo", tree / "examples")
+    (tree / "tests/support").mkdir()
+    shutil.copy(ROOT / "tests/support/foreground.sh", tree / "tests/support")
     started = []
 
     def begin(**variables):
@@ -69,3 +72,13 @@ def test_a_demo_within_tests_run_does_not_wait_for_it(tree, demo):  # noqa: F811
     runs(demo(**{MARK: "that run"})).communicate("\n", timeout=LIMIT_S)
     run.terminate()
     run.communicate(timeout=LIMIT_S)
+
+
+def test_a_signal_to_the_demo_ends_its_build(tree, demo):  # noqa: F811
+    (tree / "bin/ninja").write_text("#!/bin/sh\necho $$ >pid\nmv pid building\nexec sleep 1000\n")
+    run = demo()
+    wait_for((tree / "building").exists)
+    run.terminate()
+    assert run.wait(LIMIT_S) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tree / "building").read_text()), signal.SIGKILL)

@@ -81,10 +81,12 @@ def test_nothing_is_left(tree, phase):  # noqa: F811
     assert not processes_of(tree)
 
 
-def test_nothing_is_left_of_setting_up(tree):  # noqa: F811
-    """Ctrl-C goes to all that the terminal's shell has started together."""
-    for name in ("run", "setup", "requirements.txt", "constraints.txt"):
-        shutil.copy(ROOT / "tests" / name, tree / "tests")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_left_of_setting_up(tree, number):  # noqa: F811
+    """Ctrl-C goes to all that the terminal's shell has started together, others to the script."""
+    for name in ("run", "setup", "requirements.txt", "constraints.txt", "support/foreground.sh"):
+        (tree / "tests" / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / "tests" / name, tree / "tests" / name)
     write(tree, {"bin/dpkg-query": "#!/bin/sh\nexit 1\n", "bin/id": "#!/bin/sh\necho 0\n",
                  "bin/apt-get": "#!/bin/sh\necho >begun\nexec sleep 1000\n"})
     run = subprocess.Popen(
@@ -95,9 +97,10 @@ def test_nothing_is_left_of_setting_up(tree):  # noqa: F811
     try:
         wait_for(lambda: (tree / "begun").exists() or run.poll() is not None)
         assert run.poll() is None, run.communicate()[0]
-        os.killpg(run.pid, signal.SIGINT)
+        (os.killpg if number == signal.SIGINT else os.kill)(run.pid, number)
         text, _ = run.communicate(timeout=LIMIT_S)  # until nobody has its output open
     finally:
         subprocess.run(["pkill", "-KILL", "-s", str(run.pid)], check=False)
-    assert run.returncode in (-signal.SIGINT, 128 + signal.SIGINT), text
+    assert run.returncode == 128 + number, text
+    assert f"run: {number.name}: ending all that was started\n" in text
     assert "setup: packages: installing g++" in text
