@@ -1,5 +1,5 @@
-"""`tests/setup`: which packages it wants, on a machine that has none; and that nothing of it is
-left. Nothing is installed."""
+"""`tests/setup`: which packages it wants, on a machine that has none; what it says without a
+network, and without room; and that nothing of it is left. Nothing is installed."""
 
 import os
 import shutil
@@ -59,6 +59,7 @@ def test_help_and_a_mistake():
 
 
 DONE = "#!/bin/sh\n"
+FAILS = "#!/bin/sh\necho 'no route to host' >&2\nexit 100\n"
 HANGS = "#!/bin/sh\necho $$ >begun.new\nmv begun.new begun\nexec sleep 1000\n"
 ALL_INSTALLED = """#!/bin/sh
 shift 2
@@ -69,6 +70,8 @@ NONE_INSTALLED = "#!/bin/sh\nexit 1\n"
 PYTHON = """#!/bin/sh
 case "$*" in
   "-m pip install "*) exec ./pip ;;
+  "-m pip --version") exec ./pip_version ;;
+  "-m ensurepip"*) exec ./ensurepip ;;
 esac
 exit 1
 """
@@ -84,7 +87,7 @@ class Checkout:
             shutil.copy(ROOT / "tests" / name, folder / "tests" / name)
         # tee and what follows it are to make no file outside.
         self.write({"bin/id": "#!/bin/sh\necho 0\n", "bin/tee": DONE, "bin/chmod": DONE,
-                    **programs})
+                    "pip_version": DONE, **programs})
 
     def write(self, programs):
         for name, text in programs.items():
@@ -99,6 +102,13 @@ class Checkout:
             env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
+    def refusal(self):
+        """The last line of what it says when it ends with 1."""
+        setup = self.start()
+        self.out, errors = setup.communicate()
+        assert setup.returncode == 1, errors
+        return errors.splitlines()[-1]
+
     def has_called(self, name):
         return (self.folder / name).exists()
 
@@ -109,7 +119,56 @@ def checkout(tmp_path):
 
 
 WITHOUT_PACKAGES = {"bin/dpkg-query": NONE_INSTALLED}
-WITHOUT_PYTHON = {"bin/dpkg-query": ALL_INSTALLED, ".venv/bin/python": PYTHON}
+WITHOUT_PYTHON = {"bin/dpkg-query": ALL_INSTALLED, ".venv/bin/python": PYTHON,
+                  "bin/df": "#!/bin/sh\necho Avail; echo 90000\n"}
+
+
+def test_packages_without_a_network(checkout):
+    bare = checkout({**WITHOUT_PACKAGES, "bin/apt-get": FAILS})
+    line = bare.refusal()
+    assert line.startswith("setup: apt-get could not install g++ cmake ")
+    assert line.endswith(", see above: is there a network, and disk space?")
+    assert "apt-get update failed; going on with the lists that are here\n" in bare.out
+
+
+def test_python_without_a_network(checkout):
+    assert checkout({**WITHOUT_PYTHON, "pip": FAILS}).refusal() == (
+        "setup: pip could not install tests/requirements.txt, see above: is there a network, and "
+        "disk space?")
+
+
+def test_a_disk_without_room_for_pytorch_is_refused_before_it_is_fetched(checkout, monkeypatch,
+                                                                         tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    small = checkout({**WITHOUT_PYTHON, "pip": "#!/bin/sh\necho >called\n",
+                      "bin/df": "#!/bin/sh\necho Avail; echo 8000\n"})
+    assert small.refusal() == (f"setup: 8000 MiB are free in {tmp_path}/.venv, and PyTorch needs "
+                               "8500: make room")
+    assert not small.has_called("called")
+
+
+def test_a_temporary_folder_without_room_for_the_wheels_is_named(checkout, monkeypatch, tmp_path):
+    """On a disk of its own, by a stat that says so."""
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    small = checkout({**WITHOUT_PYTHON, "bin/stat": "#!/bin/sh\neval echo \\$$#\n", "bin/df":
+                      "#!/bin/sh\ncase $* in */tmp) echo 2400 ;; *) echo 6000 ;; esac\n"})
+    assert small.refusal() == ("setup: 2400 MiB are free in /tmp, and PyTorch needs 2500: make "
+                               "room, or name another folder with TMPDIR")
+
+
+def test_a_python_that_makes_no_environment(checkout, monkeypatch):
+    bare = checkout({**WITHOUT_PYTHON, "python": FAILS})
+    (bare.folder / ".venv/bin/python").unlink()
+    monkeypatch.setenv("DDPRUN_PYTHON", "./python")
+    assert bare.refusal() == ("setup: ./python could not make .venv, see above: has it its modules "
+                              "venv and ensurepip?")
+
+
+def test_an_environment_that_was_not_made_to_its_end_gets_its_pip(checkout):
+    half = checkout({**WITHOUT_PYTHON, "pip_version": FAILS, "pip": FAILS,
+                     "ensurepip": "#!/bin/sh\necho >called\n"})
+    assert half.refusal().startswith("setup: pip could not install ")
+    assert half.has_called("called")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
