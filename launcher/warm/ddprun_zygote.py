@@ -38,9 +38,9 @@ _SITES_OWN = ("sitecustomize", "usercustomize")
 _RUNNERS = frozenset(("runpy", "pkgutil"))
 # What libraries look at when they work (processes meet, a GPU is opened), not as they are loaded. A
 # module that asks os.environ for it as it is imported is noticed.
-_LATE_VARIABLES = (b"CUDA_VISIBLE_DEVICES", b"NCCL_", b"GLOO_", b"TORCH_NCCL_", b"UCX_", b"FI_",
-                   b"LOCAL_WORLD_SIZE", b"PL_", b"ACCELERATE_", b"WANDB_", b"MLFLOW_",
-                   b"TOKENIZERS_PARALLELISM")
+_LATE_VARIABLES = (b"CUDA_VISIBLE_DEVICES", b"PYTORCH_NVML_BASED_CUDA_CHECK", b"NCCL_", b"GLOO_",
+                   b"TORCH_NCCL_", b"UCX_", b"FI_", b"LOCAL_WORLD_SIZE", b"PL_", b"ACCELERATE_",
+                   b"WANDB_", b"MLFLOW_", b"TOKENIZERS_PARALLELISM")
 
 
 class Zygote:

@@ -226,6 +226,27 @@ def test_what_a_script_chooses_by_its_rank_does_not_end_the_list(make_agent, pac
     assert agent.warm(RANK="5").out == "True True 5\n"
 
 
+def test_what_a_dropped_package_sets_for_cuda_does_not_end_the_list(make_agent, packages, tmp_path):
+    """As Lightning does, which reads its rank as it is imported."""
+    (packages / "fabric.py").write_text("""if True:
+        import os
+        rank = os.environ["RANK"]
+        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+        """)
+    (packages / "metrics.py").write_text("pass\n")
+    agent = make_agent([script_of(tmp_path, f"""
+        was_there = {ahead('metrics')}
+        import fabric, metrics, decimal
+        print(is_warm, was_there, fabric.rank)
+        import sched""")])
+    agent.cold(is_recorded=True, RANK="3")
+    assert agent.load() == "drop fabric reads RANK as it is imported"
+    agent.begin_anew()
+    agent.cold(is_recorded=True, RANK="3")
+    assert agent.load(["fabric"]).endswith(" ")
+    assert agent.warm(RANK="5").out == "True True 5\n"
+
+
 @pytest.mark.parametrize("change", [
     "base.rate = 2", "setattr(base, 'rate', 2)", "from base import Kind; Kind.rate = 2",
     "def change():\n    base.rate = 2\nchange()", "import mine",
