@@ -102,6 +102,7 @@ PARTS = [
     Part("arithmetic", "own", lane=ALONE, quick=False),
     Part("mutation", "own", build="", lane=ALONE, quick=False),
     Part("versions", "own", build="", lane=ALONE, quick=False),
+    Part("programs", "own", lane=ALONE, quick=False),
 ]
 WORDS = list(dict.fromkeys(part.word for part in PARTS))  # and each part by its own name
 

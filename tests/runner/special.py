@@ -96,3 +96,17 @@ def versions(runner, part):
     runner.python = python
 
 
+def programs(runner, part):
+    """Other people's libraries, in an environment of their own."""
+    report = Report(part, f"{PLAIN}/test-logs/programs-environment.log")
+    check(runner, report, "programs-environment", ["tests/support/programs_environment"])
+    yield report
+    if report.failed():
+        return
+    *_, folder = Path(PLAIN, "test-logs", "programs-environment.log").read_text().splitlines()
+    python, runner.python = runner.python, Path(folder, "bin", "python")
+    patient = (("DDPRUN_TEST_LIMIT", "400"),)  # two trainings each, and the imports of a third
+    yield runner.run(Part("programs-of-others", "pytest", "programs", environment=patient))
+    yield runner.run(Part("programs-of-one-rank", "pytest", "cluster/test_warm_torch.py",
+                          arguments=("-k", "programs_of_others"), environment=patient))
+    runner.python = python
