@@ -1,5 +1,5 @@
-"""ddprun starts distributed PyTorch training. It is a program: this package finds it, and has two
-functions for scripts, `progress` and `survive`."""
+"""ddprun starts distributed PyTorch training. It is a program: this package finds it, and has three
+functions for scripts, `progress`, `survive` and `settle`."""
 
 import os
 import sys
@@ -34,11 +34,25 @@ def progress(step):
             pass
 
 
-def survive(train):
+def survive(train, state=None):
     """Calls train(), and again for each round in which this process lives on, with the environment
     of that round (RANK, WORLD_SIZE, MASTER_ADDR, ...): with `ddprun --survivors=on`, after another
     worker's failure. train() begins with init_process_group(); what it finds in the process from an
     earlier call, such as a model, is as it was left. Returns what train() returns. Under another
-    launcher, or without that option, it calls train() once."""
+    launcher, or without that option, it calls train() once.
+
+    A worker in a group of NCCL lives on only if `state` says what it is to go on from: "loaded" if
+    train() sets all of it anew, as from a snapshot; "stepped" if nothing but the steps of
+    torch.optim's optimizers changes it (no buffers of BatchNorm that DDP broadcasts). With
+    "stepped" each such step waits until the GPU has reduced its gradients. For anything else,
+    settle() does that."""
     from ddprun import survivors
-    return survivors.survive(train)
+    return survivors.survive(train, state)
+
+
+def settle():
+    """In train(): waits until the GPU has done what this thread has asked of it, and raises an
+    error, which train() lets through, if the round has ended by then. What collectives of NCCL have
+    written before it is whole. Where no worker lives on, it does nothing."""
+    from ddprun import survivors
+    survivors.settle()

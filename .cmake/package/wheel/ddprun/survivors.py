@@ -13,6 +13,8 @@ import sys
 import threading
 import traceback
 
+from ddprun import nccl
+
 PACKET_BYTES = 64
 # Until the script has left, it may begin another wait: a group of which it was not in yet.
 PAUSE_S = 0.05
@@ -22,8 +24,11 @@ NEVER_SENT = 0x0dd9  # a tag of messages
 class Round:
     """What the agent says of one round, heard by a thread of its own."""
 
-    def __init__(self, connection):
+    def __init__(self, connection, may_abort_nccl):
         self.connection = connection
+        self.may_abort_nccl = may_abort_nccl
+        self.aborted = []  # groups
+        self.has_aborted_nccl = False  # true before the first abort of one begins
         self.is_over = threading.Event()  # by the agent's word, or as it has hung up
         self.is_to_leave = False
         self.has_left = threading.Event()  # the script waits for nothing of it any more
@@ -39,30 +44,66 @@ class Round:
         if not self.is_to_leave or self.has_left.is_set():
             return
         store = addresses_of_store()
-        aborted = []
         while True:
             try:
-                end_waits(aborted, store)
+                self.end_waits(store)
             except Exception:  # the script is making or destroying a group: at the next look
                 pass
             if self.has_left.wait(PAUSE_S):
                 return
 
+    def can_leave(self):
+        """With NCCL only where the script has said what its state is."""
+        return self.may_abort_nccl or not has_nccl()
+
+    def end_waits(self, store):
+        """A collective that waits for a peer that is gone ends, and so does a request to the store,
+        which would wait for what that peer was to say."""
+        if not self.can_leave():
+            return
+        self.abort_groups()
+        end_connections(store)
+
+    def abort_groups(self):
+        """Those that have not been aborted yet."""
+        dist = distributed()
+        left = [group for group in (groups_of(dist) if dist is not None else ())
+                if not any(group is one for one in self.aborted)]
+        self.has_aborted_nccl |= any(nccl.is_in(dist, group) for group in left)
+        self.aborted += left
+        # All at once: NCCL's abort of one waits for its kernels, which may wait behind another's.
+        threads = [threading.Thread(target=abort, args=[group], daemon=True) for group in left]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for group in left:
+            if "gloo" in dist.get_backend_config(group):
+                let_go_of_gloo(group)
+
     def leave(self):
         self.has_left.set()
         self.thread.join()
+        if has_nccl():  # a kernel that is stuck would hold up all that follows
+            self.abort_groups()
 
 
 class Link:
     """To the agent that has started this process."""
 
-    def __init__(self, connection):
+    current = None  # the one that survive() has opened, while it runs
+
+    def __init__(self, connection, state):
         self.connection = connection
         self.process = os.getpid()  # a fork has nothing to say on it
-        self.round = Round(connection)
+        self.may_abort_nccl = state is not None
+        self.round = Round(connection, self.may_abort_nccl)
+        if self.may_abort_nccl:
+            os.environ.update(nccl.ENVIRONMENT)
+        self.gate = nccl.Gate(state, lambda: self.round.has_aborted_nccl, has_nccl)
 
     @classmethod
-    def open(cls):
+    def open(cls, state):
         """None: nobody lets this process live on."""
         name = os.environ.get("DDPRUN_SURVIVORS")
         if not name:
@@ -72,7 +113,7 @@ class Link:
             connection.connect("\0" + name)
             connection.send(b"stay")
             if connection.recv(PACKET_BYTES) == b"ok":
-                return cls(connection)
+                return cls(connection, state)
         except OSError:
             pass
         connection.close()
@@ -80,7 +121,7 @@ class Link:
 
     def is_end_of_round(self, error):
         """Whether this error is one of the round's end, and not the script's own."""
-        if os.getpid() != self.process or not can_leave():
+        if os.getpid() != self.process or not self.round.can_leave():
             return False
         waits = isinstance(error, (RuntimeError, OSError)) and not is_of_the_gpu(error)
         self.round.is_over.wait(patience_s() if waits else 0)
@@ -89,6 +130,7 @@ class Link:
     def next_round(self):
         """Leaves this one; back with the environment of the next."""
         self.round.leave()
+        nccl.wait_for_gpus()
         destroy_groups()
         self.connection.send(b"left")
         _, descriptors, _, _ = socket.recv_fds(self.connection, PACKET_BYTES, 1)
@@ -102,14 +144,16 @@ class Link:
                     os.environb[name] = value
                 else:
                     os.environb.pop(name, None)
-        self.round = Round(self.connection)
+        self.round = Round(self.connection, self.may_abort_nccl)
         self.connection.send(b"begun")
 
     def close(self):
         """From now on a stop is SIGTERM, as for any worker."""
+        Link.current = None
         if os.getpid() != self.process:
             return
         self.round.has_left.set()
+        self.gate.remove()
         try:
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -135,11 +179,16 @@ def groups_of(dist):
     return list(dist.distributed_c10d._world.pg_map)
 
 
-def can_leave():
-    """With NCCL a stuck collective that is aborted lets kernels behind it run on what it has half
-    reduced, an optimizer's among them: such a worker starts afresh."""
+def has_nccl():
     dist = distributed()
-    return dist is None or not any("nccl" in dist.get_backend(group) for group in groups_of(dist))
+    return dist is not None and any(nccl.is_in(dist, group) for group in groups_of(dist))
+
+
+def abort(group):
+    try:
+        group.abort()
+    except Exception:  # a backend that cannot: its peers' connections end, too
+        pass
 
 
 def is_of_the_gpu(error):
@@ -148,25 +197,6 @@ def is_of_the_gpu(error):
     kinds = tuple(filter(None, (getattr(torch, name, None)
                                 for name in ("OutOfMemoryError", "AcceleratorError"))))
     return isinstance(error, kinds)
-
-
-def end_waits(aborted, store):
-    """A collective that waits for a peer that is gone raises, and so does a request to the store,
-    which would wait for what that peer was to say. `aborted` are the groups of earlier calls."""
-    if not can_leave():
-        return
-    dist = distributed()
-    for group in groups_of(dist) if dist is not None else ():
-        if any(group is one for one in aborted):
-            continue
-        aborted.append(group)
-        try:
-            group.abort()
-        except Exception:  # a backend that cannot: its peers' connections end, too
-            pass
-        if dist.get_backend(group) == "gloo":
-            let_go_of_gloo(group)
-    end_connections(store)
 
 
 def let_go_of_gloo(group):
@@ -218,28 +248,48 @@ def end_connections(peers):
 def destroy_groups():
     dist = distributed()
     if dist is not None:
-        return dist.destroy_process_group()
+        try:
+            return dist.destroy_process_group()
+        except RuntimeError:
+            if not has_nccl():
+                raise
+            # It flushes what has been aborted: this one only forgets.
+            return dist.distributed_c10d._abort_process_group()
     module = sys.modules.get("torch.distributed")
     if module is not None and module.is_available():
         # It counts groups by the attempts to make one, and all ranks have to use the same number.
         module.distributed_c10d._world.group_count = 0
 
 
-def survive(train):
+def survive(train, state=None):
     """See ddprun.survive."""
-    link = Link.open()
+    nccl.check(state)
+    link = Link.open(state)
     if link is None:
         return train()
+    Link.current = link
     try:
         while True:
             try:
-                return train()
+                result = train()
+                if not link.round.has_aborted_nccl:
+                    return result
+                told = "train() returned by what an aborted collective has left"
             except Exception as error:
                 if not link.is_end_of_round(error):
                     raise
                 told = "".join(traceback.format_exception_only(error)).strip()
-            print(f"ddprun: this worker leaves its round and lives on: {told}", file=sys.stderr,
-                  flush=True)
+            say(f"this worker leaves its round and lives on: {told}")
             link.next_round()
     finally:
         link.close()
+
+
+def settle():
+    """See ddprun.settle."""
+    if Link.current is not None:
+        Link.current.gate.pass_through([None])
+
+
+def say(what):
+    print(f"ddprun: {what}", file=sys.stderr, flush=True)

@@ -1,0 +1,89 @@
+"""Groups of NCCL whose round is over: launcher/README.md, "Survivors on GPUs".
+
+What a stuck collective has half reduced is used by the kernels that wait behind it, once it is
+aborted: from then on nothing on the GPU counts that a collective, or what follows from one, may
+have written. So a script says what its state is (STATES), and only then an abort is allowed.
+"""
+
+import sys
+
+LOADED = "loaded"    # train() sets all of its state anew when it begins
+STEPPED = "stepped"  # it is changed by the steps of optimizers alone: each waits for its gradients
+STATES = (LOADED, STEPPED)
+
+# Of torch's watchdog, read when a group is made; launchers set the first to 1. It must neither end
+# the process nor abort a group by itself, and before it lets go of a group in which it has found an
+# error, it would sleep a minute for the dumps of others.
+ENVIRONMENT = {
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+    "TORCH_NCCL_BLOCKING_WAIT": "0",  # with 1, one that waits in vain aborts its group
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "0",
+}
+
+
+class RoundIsOver(RuntimeError):
+    """What a collective should have said that has been aborted."""
+
+
+def is_in(dist, group):
+    """Whether NCCL serves this group, be it for GPUs only ("cpu:gloo,cuda:nccl")."""
+    return "nccl" in dist.get_backend_config(group)
+
+
+def check(state):
+    """What a script has given."""
+    if state not in (None, *STATES):
+        known = " or ".join(map(repr, STATES))
+        raise ValueError(f"ddprun.survive: state is {state!r}; give {known}, or nothing")
+
+
+class Gate:
+    """What collectives have written is whole behind it, or nothing is done with it."""
+
+    def __init__(self, state, is_aborting, has_groups):
+        """`is_aborting` says whether an abort has begun, `has_groups` whether one of NCCL is
+        there."""
+        self.is_aborting = is_aborting
+        self.has_groups = has_groups
+        self.handle = None
+        if state == STEPPED:
+            from torch.optim.optimizer import register_optimizer_step_pre_hook
+            self.handle = register_optimizer_step_pre_hook(self.before_step)
+
+    def pass_through(self, devices):
+        """Waits until they have done what this thread has asked of them."""
+        if not self.is_aborting() and self.has_groups():
+            wait_for(devices)
+        # An abort that had not begun when the wait was over has not ended it.
+        if self.is_aborting():
+            raise RoundIsOver("the round ended before the collectives of this step did")
+
+    def before_step(self, optimizer, _arguments, _keywords):
+        self.pass_through({group["params"][0].device
+                           for group in optimizer.param_groups if group["params"]})
+
+    def remove(self):
+        if self.handle is not None:
+            self.handle.remove()
+
+
+def wait_for(devices):
+    """The stream of each in which this thread works. None: the device that is its own."""
+    torch = sys.modules["torch"]
+    for device in devices:
+        if not torch.cuda.is_initialized() or (device is not None and device.type != "cuda"):
+            continue
+        if torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("ddprun.survive: a CUDA graph cannot wait for collectives, as "
+                               "state='stepped' does before each step of an optimizer: use "
+                               "state='loaded'")
+        torch.cuda.current_stream(device).synchronize()
+
+
+def wait_for_gpus():
+    """What has been asked of them is done, or raises if one is of no use any more."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return
+    torch.cuda.synchronize()

@@ -1,0 +1,290 @@
+"""`ddprun.survive` with groups of NCCL: what an aborted collective has left reaches no state.
+
+Without a GPU a stand-in does what NCCL does: a collective is asked for and done later, in order;
+one whose peer is gone ends only when it is aborted, and what it leaves is no number."""
+
+import re
+import sys
+import textwrap
+
+import pytest
+
+from tests.support.cluster import ROOT
+from tests.support.gpus import ended_well, placed, visible_gpus
+
+pytest.importorskip("torch", reason="PyTorch is not installed here")
+
+PACKAGE = ROOT / ".cmake/package/wheel"
+LIMIT = 240  # PyTorch is imported
+
+STAND_IN = textwrap.dedent("""
+    import threading, time
+    import torch
+    import torch.distributed as dist
+
+    groups, asked = [], []
+
+
+    class Asked(dist._Work):
+        def wait(self, timeout=None):
+            return True
+
+
+    class StandIn(dist.ProcessGroup):
+        def __init__(self, store, rank, size, timeout):
+            super().__init__(rank, size)
+            self.inner = dist.ProcessGroupGloo(store, rank, size, timeout)
+            self.is_aborted = threading.Event()
+            groups.append(self)
+
+        def getBackendName(self):
+            return "stand_in_nccl"
+
+        def allreduce(self, tensors, options=None):
+            if self.is_aborted.is_set():
+                raise RuntimeError("this communicator was aborted")
+            asked.append((self, self.inner.allreduce(tensors, options), tensors))
+            return Asked()
+
+        def abort(self):
+            self.is_aborted.set()
+            for group in groups:  # its kernels may stand behind theirs
+                group.is_aborted.wait()
+
+        def shutdown(self):
+            groups.remove(self)
+
+
+    def wait_for_all(*_):
+        while asked:
+            group, work, tensors = asked.pop(0)
+            while not work.is_completed() and not group.is_aborted.is_set():
+                time.sleep(0.001)
+            try:
+                if not group.is_aborted.is_set():
+                    work.wait()
+            except RuntimeError:
+                group.is_aborted.wait()
+            if group.is_aborted.is_set():
+                for tensor in tensors:
+                    tensor.fill_(float("nan"))
+
+
+    dist.Backend.register_backend("stand_in_nccl", StandIn, devices=["cpu"])
+""")
+
+# Rank 1 dies in step 4 of the first round. argv: the folder of the package, what survive() is
+# given, a folder for a snapshot.
+SCRIPT = STAND_IN + textwrap.dedent("""
+    import os, signal, sys
+    from pathlib import Path
+    sys.path.insert(0, sys.argv[1])
+    import ddprun
+    from ddprun import nccl
+
+    nccl.wait_for = wait_for_all
+    state, snapshot = sys.argv[2], Path(sys.argv[3]) / "snapshot"
+    begun, step, lives = os.environ["DDPRUN_ROUND"], 0, 0
+    weight = torch.nn.Parameter(torch.zeros(2))
+
+
+    class Own:  # of which torch knows nothing
+        speed = torch.zeros(2)
+
+        def state_dict(self):
+            return self.speed
+
+        def load_state_dict(self, speed):
+            self.speed = speed
+
+        def step(self):
+            ddprun.settle()
+            self.speed = 0.9 * self.speed + weight.grad
+            weight.data -= 0.1 * self.speed
+
+
+    optimizer = Own() if state == "settled" else torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+
+
+    def take_state(gloo):
+        global step
+        if state == "loaded":
+            kept = torch.load(snapshot) if snapshot.exists() else [torch.zeros(2), None, 0]
+        else:
+            steps = [None] * dist.get_world_size()
+            dist.all_gather_object(steps, step, group=gloo)
+            kept = [weight.detach(), optimizer.state_dict(), step]
+            dist.broadcast_object_list(kept, src=steps.index(max(steps)), group=gloo)
+        weight.data.copy_(kept[0])
+        if kept[1] is not None:
+            optimizer.load_state_dict(kept[1])
+        step = kept[2]
+
+
+    def train():
+        global step, lives
+        lives += 1
+        dist.init_process_group("stand_in_nccl")
+        rank, attempt = dist.get_rank(), os.environ["TORCHELASTIC_RESTART_COUNT"]
+        gloo = dist.new_group(backend="gloo")
+        other = dist.new_group(backend="stand_in_nccl")
+        take_state(gloo)
+        while step < 8:
+            if (rank, step, attempt) == (1, 4, "0"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            weight.grad = torch.tensor([step + 1.0, rank + 1.0])
+            dist.all_reduce(weight.grad, group=other if step % 2 else None)
+            if state in ("loaded", "none"):
+                wait_for_all()
+            if state == "loaded" and not weight.grad.isfinite().all():
+                return  # as if the loss were not
+            optimizer.step()
+            step += 1
+            if state == "loaded" and rank == 0 and step == 3:
+                torch.save([weight.detach(), optimizer.state_dict(), step], snapshot)
+        print(f"rank {rank} lived {lives} rounds, began in {begun}, "
+              f"watchdog {os.environ['TORCH_NCCL_ASYNC_ERROR_HANDLING']}: {weight.tolist()}",
+              flush=True)
+        dist.destroy_process_group()
+
+
+    state_of = {"none": {}, "settled": {"state": "stepped"}}
+    ddprun.survive(train, **state_of.get(state, {"state": state}))
+""")
+
+
+def expected_weights():
+    weights, speed = [0.0, 0.0], [0.0, 0.0]
+    for step in range(8):
+        for index, gradient in enumerate((2 * (step + 1.0), 3.0)):
+            speed[index] = 0.9 * speed[index] + gradient
+            weights[index] -= 0.1 * speed[index]
+    return weights
+
+
+@pytest.mark.parametrize("state", ["stepped", "settled", "loaded", "none"])
+def test_what_an_aborted_collective_leaves_reaches_no_state(cluster, tmp_path, state):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    grace = 5 if state == "none" else 60  # the latter have long to leave, as machines may be slow
+    agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 1, workers=2,
+                          conf=f"stop_grace={grace}", command=[script, PACKAGE, state, tmp_path],
+                          environment={"PYTHON_EXEC": sys.executable})
+    assert agent.wait(LIMIT) == 0, agent.err()
+    ends = re.findall(r"rank (\d) lived (\d) rounds, began in (\d), watchdog (\d): \[(.*)\]",
+                      agent.out())
+    # Without a word on its state a worker is started again, as if the option were off.
+    kept = ("1", "2", "1") if state == "none" else ("2", "1", "0")
+    assert {one[0]: one[1:4] for one in ends} == {"0": kept, "1": ("1", "2", kept[2])}
+    for *_, weights in ends:
+        assert list(map(float, weights.split(", "))) == pytest.approx(expected_weights())
+
+
+def test_a_state_that_is_unknown_is_named(cluster, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(f"""
+        import sys
+        sys.path.insert(0, {str(PACKAGE)!r})
+        import ddprun
+        ddprun.survive(print, state="saved")
+    """))
+    agent = cluster.agent("a", "--max-restarts", 0, command=[script],
+                          environment={"PYTHON_EXEC": sys.executable})
+    assert agent.wait(LIMIT) == 1
+    assert "ValueError: ddprun.survive: state is 'saved'; give 'loaded' or 'stepped', or nothing" \
+        in agent.err()
+
+
+# On real GPUs; rank 1 dies in step 8 of the first round, while the others are in the same step.
+ON_GPUS = textwrap.dedent("""
+    import os, signal, sys
+    from pathlib import Path
+    import torch
+    import torch.distributed as dist
+    sys.path.insert(0, sys.argv[1])
+    import ddprun
+
+    state, snapshot, backend, dies = sys.argv[2], Path(sys.argv[3]) / "snapshot", *sys.argv[4:]
+    begun, step, lives = os.environ["DDPRUN_ROUND"], 0, 0
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.Tanh(), torch.nn.Linear(512, 1))
+    model.to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+
+
+    def state_of_all():
+        return [model.state_dict(), optimizer.state_dict(), step]
+
+
+    def take_state():
+        global step
+        if state == "loaded":
+            kept = torch.load(snapshot, map_location=device) if snapshot.exists() else None
+        else:
+            steps = [None] * dist.get_world_size()
+            dist.all_gather_object(steps, step)
+            kept = state_of_all()
+            dist.broadcast_object_list(kept, src=steps.index(max(steps)))
+            ddprun.settle()
+        if kept is not None:
+            model.load_state_dict(kept[0])
+            optimizer.load_state_dict(kept[1])
+            step = kept[2]
+
+
+    def train():
+        global step, lives
+        lives += 1
+        dist.init_process_group(backend or None)
+        rank, attempt = dist.get_rank(), os.environ["TORCHELASTIC_RESTART_COUNT"]
+        take_state()
+        ddp = torch.nn.parallel.DistributedDataParallel(model)
+        while step < 16:
+            if dies == "dies" and (rank, step, attempt) == (1, 8, "0"):
+                torch.cuda.synchronize()
+                os.kill(os.getpid(), signal.SIGKILL)
+            data = torch.sin(torch.arange(128.0, device=device).reshape(2, 64) + step + rank)
+            optimizer.zero_grad()
+            (ddp(data) - data.sum(1, keepdim=True)).square().mean().backward()
+            optimizer.step()
+            step += 1
+            if state == "loaded" and rank == 0 and step % 4 == 0:
+                ddprun.settle()
+                torch.save(state_of_all(), snapshot)
+        weights = " ".join(f"{value:.6f}" for value in model[2].weight[0, :4].tolist())
+        print(f"rank {rank} lived {lives} rounds, began in {begun}: {weights}", flush=True)
+        dist.destroy_process_group()
+
+
+    ddprun.survive(train, state=state)
+""")
+
+
+def ends_on_gpus(cluster, tmp_path, name, *words):
+    folder = tmp_path / name
+    folder.mkdir()
+    script = tmp_path / "train.py"
+    script.write_text(ON_GPUS)
+    state, *others = words
+    ranks, command = placed([sys.executable, "-u", script, PACKAGE, state, folder, *others])
+    agent = cluster.agent(name, "--survivors", "on", "--max-restarts", 1, run=name, workers=ranks,
+                          conf="stop_grace=60", command=["--no-python", *command])
+    ended_well(agent, LIMIT)
+    found = re.findall(r"rank (\d+) lived (\d) rounds, began in (\d): (.*)", agent.out())
+    assert len(found) == ranks
+    return {int(rank): (int(lives), int(begun), list(map(float, weights.split())))
+            for rank, lives, begun, weights in found}
+
+
+@pytest.mark.skipif(visible_gpus() == 0, reason="no GPU is visible")
+@pytest.mark.parametrize("state, backend", [("stepped", "nccl"), ("stepped", "cpu:gloo,cuda:nccl"),
+                                            ("loaded", "")])
+def test_nothing_of_the_others_is_lost_on_gpus(cluster, tmp_path, state, backend):
+    found = ends_on_gpus(cluster, tmp_path, "disturbed", state, backend, "dies")
+    for rank, (lives, begun, _) in found.items():
+        assert (lives, begun) == ((1, 2) if rank == 1 else (2, 1)), found
+    undisturbed = ends_on_gpus(cluster, tmp_path, "undisturbed", state, backend, "lives")
+    for rank, (_, _, weights) in found.items():
+        assert weights == pytest.approx(undisturbed[rank][2], abs=1e-5)
