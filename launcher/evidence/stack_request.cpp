@@ -1,44 +1,20 @@
 #include "launcher/evidence/stack_request.hpp"
 
 #include "launcher/evidence/proc_files.hpp"
+#include "launcher/evidence/worker_file.hpp"
 #include "launcher/process/process_table.hpp"
 
-#include <array>
 #include <cstdlib>
-#include <fcntl.h>
 #include <string_view>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 namespace ddprun::launcher::evidence {
 namespace {
 
-// As ddprun_stacks.py names it; what is linked nowhere the kernel calls deleted.
-constexpr std::string_view file_name = "/memfd:ddprun-stack (deleted)";
-constexpr std::size_t descriptors_max = 8192;
+// As ddprun_stacks.py names it.
+constexpr std::string_view file_name = "ddprun-stack";
 constexpr std::size_t threads_max = 1024;
-
-// It has no name, and only files in memory have seals.
-bool is_memory_file(int file) {
-  struct stat found {};
-  return ::fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_nlink == 0 &&
-         ::fcntl(file, F_GET_SEALS) >= 0;
-}
-
-unique_fd stack_file_of(pid_t pid) {
-  for (const std::string& number : numbers_in(proc_path(pid, "fd"), descriptors_max)) {
-    const std::string path = proc_path(pid, "fd/" + number);
-    std::array<char, 64> target;
-    const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
-    if (size < 0 || std::string_view(target.data(), static_cast<std::size_t>(size)) != file_name)
-      continue;
-    unique_fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    // The worker may have put another file there meanwhile, which must not be emptied.
-    if (file && is_memory_file(file.get())) return file;
-  }
-  return {};
-}
 
 bool has_signal(const std::string& status, std::string_view field) {
   const std::size_t at = status.find(field);
@@ -61,7 +37,7 @@ std::set<pid_t> stack_request::handling() const {
 bool stack_request::send(pid_t pid, int pidfd) {
   pid_ = pid;
   if (!has_handler(pid, stack_signal)) return false;
-  file_ = stack_file_of(pid);
+  file_ = open_worker_file(pid, file_name);
   if (!file_ || ::ftruncate(file_.get(), 0) != 0) return false;
   blocking_ = handling();
   return ::syscall(SYS_pidfd_send_signal, pidfd, stack_signal, nullptr, 0) == 0;
