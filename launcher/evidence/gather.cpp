@@ -1,5 +1,6 @@
 #include "launcher/evidence/gather.hpp"
 
+#include "launcher/evidence/gpu_wait.hpp"
 #include "launcher/evidence/proc_files.hpp"
 #include "launcher/evidence/py_spy.hpp"
 #include "launcher/evidence/ras_status.hpp"
@@ -29,6 +30,7 @@ namespace {
 constexpr std::chrono::milliseconds pause_between_looks{1};
 constexpr std::size_t spied_max = 8;  // at a time
 constexpr std::size_t kernel_stack_bytes_max = 2048;
+constexpr std::size_t nccl_bytes_max = 64 * 1024;
 constexpr std::size_t kernel_records_max = 100'000;
 constexpr std::size_t kernel_lines_max = 20;
 constexpr long long kernel_seconds = 600;
@@ -169,6 +171,14 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
   } else {
     ask_for_stacks(*asked, until);
   }
+  for (rank_question& one : asked->ranks) {
+    rank_evidence& known = one.known;
+    if (known.stack.empty()) continue;
+    // One that waits for its GPU spins; one that sleeps there may well do something else.
+    const bool spins = known.state == 'R';
+    known.gpu_wait =
+        gpu_wait_of(known.stack, spins ? line_in_source(known.pid, known.stack.front()) : "");
+  }
   // The last, as it may hang where the process hangs as it executes another program.
   for (rank_question& one : asked->ranks)
     one.known.kernel_stack =
@@ -184,7 +194,10 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
     if (!text.empty()) found.memory += file + "\n" + text;
   }
   found.kernel = kernel_lines();
-  found.nccl = nccl.answer();
+  const std::string status = nccl.answer();
+  found.nccl_counts = ras_counts(status);
+  found.nccl_lag = sole_lag(status);
+  found.nccl = first_of(status, nccl_bytes_max);
   return found;
 }
 

@@ -45,6 +45,14 @@ bool have_stood(const node_evidence& first, const node_evidence& second) {
   return true;
 }
 
+bool do_spin_in_vain(const std::set<pid_t>& spinning, const std::string& counts,
+                     const node_evidence& now) {
+  if (counts.empty() || counts != now.nccl_counts) return false;
+  return std::all_of(now.ranks.begin(), now.ranks.end(), [&](const rank_evidence& one) {
+    return !spinning.contains(one.pid) || waits_in_call(one);
+  });
+}
+
 std::optional<hang_verdict> judge_hang(const node_evidence& first, const node_evidence& second,
                                        const stall_scope& scope) {
   if (!have_stood(first, second)) return std::nullopt;

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,13 @@ struct hang_verdict {
 // Whether two looks have found the same ranks at the same places, none of them traced, at its end,
 // or in the kernel for a disk.
 bool have_stood(const node_evidence& first, const node_evidence& second);
+
+// Whether the processor time of these ranks, by process, is no move, though each has spun in one
+// call for the whole time: NCCL says that no rank of the job has launched a collective since
+// `counts`, and the call of each is a wait. One that computes in anything else moves, however long
+// it takes.
+bool do_spin_in_vain(const std::set<pid_t>& spinning, const std::string& counts,
+                     const node_evidence& now);
 
 // None: they have not stood, or it cannot be said from here who it is.
 std::optional<hang_verdict> judge_hang(const node_evidence& first, const node_evidence& second,

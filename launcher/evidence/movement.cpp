@@ -11,39 +11,49 @@ namespace {
 constexpr unsigned long long bytes_that_count = 64 * 1024;
 constexpr unsigned long long processor_share = 20;  // one in so many
 
+enum class move { none, computed, other };
+
 }  // namespace
 
-movement look_for_moves(const std::vector<pid_t>& leaders, const movement& before,
-                        const std::set<pid_t>& by_steps) {
+movement look_for_moves(const movement_question& asked, const movement& before) {
   movement now;
   now.at = std::chrono::steady_clock::now();
   const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now.at - before.at);
   const auto per_second = static_cast<unsigned long long>(::sysconf(_SC_CLK_TCK));
   const unsigned long long ticks_that_count = std::max(
       2ULL, per_second * static_cast<unsigned long long>(passed.count()) / 1000 / processor_share);
-  const auto has_moved = [&](pid_t pid) {
+  const auto move_of = [&](pid_t pid) {
     const process_usage used = usage_of(pid);
-    if (used.state == '?') return false;
+    if (used.state == '?') return move::none;
     now.seen[pid] = used;
     const auto last = before.seen.find(pid);
-    if (last == before.seen.end() || used.state == 'D') return true;
+    if (last == before.seen.end() || used.state == 'D') return move::other;
+    if (used.bytes - last->second.bytes >= bytes_that_count) return move::other;
     const bool has_computed = used.ticks - last->second.ticks >= ticks_that_count;
-    return (has_computed && !by_steps.contains(pid)) ||
-           used.bytes - last->second.bytes >= bytes_that_count;
+    return has_computed && !asked.by_steps.contains(pid) ? move::computed : move::none;
   };
-  std::vector<pid_t> quiet;
-  for (const pid_t leader : leaders) {
-    if (has_moved(leader)) {
-      now.moved.insert(leader);
-    } else {
-      quiet.push_back(leader);
-    }
+  const auto spins = [&](pid_t pid) {
+    const auto sleeps = sleeps_of(pid);
+    if (!sleeps) return false;
+    now.sleeps[pid] = *sleeps;
+    const auto last = before.sleeps.find(pid);
+    const bool was_awake = last != before.sleeps.end() && last->second == *sleeps;
+    return was_awake || asked.asked.contains(pid);
+  };
+  // Those whose children have to be looked at.
+  std::set<pid_t> alone;
+  for (const pid_t leader : asked.leaders) {
+    const move made = move_of(leader);
+    if (made != move::none) now.moved.insert(leader);
+    if (made == move::computed && asked.asks_who_spins && spins(leader)) now.spins.insert(leader);
+    if (made == move::none || now.spins.contains(leader)) alone.insert(leader);
   }
-  if (quiet.empty()) return now;
+  if (alone.empty()) return now;
   for (const process_entry& one : list_processes()) {
-    if (one.dead || one.pid == one.group) continue;
-    if (std::find(quiet.begin(), quiet.end(), one.group) == quiet.end()) continue;
-    if (has_moved(one.pid)) now.moved.insert(one.group);
+    if (one.dead || one.pid == one.group || !alone.contains(one.group)) continue;
+    if (move_of(one.pid) == move::none) continue;
+    now.moved.insert(one.group);
+    now.spins.erase(one.group);
   }
   return now;
 }

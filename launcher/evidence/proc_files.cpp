@@ -68,4 +68,11 @@ process_usage usage_of(pid_t pid) {
   return found;
 }
 
+std::optional<unsigned long long> sleeps_of(pid_t pid) {
+  const std::string status = text_of_file(proc_path(pid, "status"));
+  constexpr std::string_view name = "\nvoluntary_ctxt_switches:";
+  if (status.find(name) == std::string::npos) return std::nullopt;
+  return number_after(status, name);
+}
+
 }  // namespace ddprun::launcher::evidence

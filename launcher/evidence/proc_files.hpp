@@ -4,6 +4,7 @@
 // Thread rule: any thread; not the main one, as a busy system may let a reader wait.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -25,6 +26,8 @@ struct process_usage {
 };
 
 process_usage usage_of(pid_t pid);
+// How often its main thread has gone to sleep by itself; none: it is not told.
+std::optional<unsigned long long> sleeps_of(pid_t pid);
 // Without the bytes, which the kernel does not tell of a process that hangs as it executes another
 // program: whoever asks hangs, too.
 process_usage processor_usage_of(pid_t pid);

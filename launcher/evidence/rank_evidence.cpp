@@ -1,7 +1,7 @@
 #include "launcher/evidence/rank_evidence.hpp"
 
-#include "launcher/evidence/ras_status.hpp"
-
+#include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -13,8 +13,11 @@ bool is_stopped(const rank_evidence& one) {
   return one.state == 'T' || one.state == 't';
 }
 
-std::string words_of(const rank_evidence& one, const standing& where) {
+std::string words_of(const rank_evidence& one, const standing& where, bool waits_for_gpu) {
   if (is_stopped(one)) return "was stopped (state T)";
+  if (waits_for_gpu)
+    return "waited for the GPU in " + one.gpu_wait +
+           (where.place.empty() ? "" : ", " + where.place);
   if (!where.waits_in.empty()) {
     return "waited in " + where.waits_in + (where.place.empty() ? "" : ", " + where.place);
   }
@@ -25,9 +28,9 @@ std::string words_of(const rank_evidence& one, const standing& where) {
   return text + ")";
 }
 
-stall_kind kind_of(const rank_evidence& one, const standing& where) {
+stall_kind kind_of(const rank_evidence& one, const standing& where, bool waits_for_gpu) {
   if (is_stopped(one)) return stall_kind::stopped;
-  if (!where.waits_in.empty()) return stall_kind::waits;
+  if (!where.waits_in.empty() || waits_for_gpu) return stall_kind::waits;
   const bool is_seen = !where.place.empty() || waits_for_signal(one);
   return is_seen ? stall_kind::elsewhere : stall_kind::unseen;
 }
@@ -50,16 +53,32 @@ bool waits_for_signal(const rank_evidence& one) {
          one.wait_channel.find("sigtimedwait") != std::string::npos;
 }
 
+bool waits_in_call(const rank_evidence& one) {
+  return !one.gpu_wait.empty() || !standing_of(one.stack).waits_in.empty();
+}
+
 std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen) {
+  std::map<std::uint32_t, pid_t> pids;
   std::vector<stalled_ranks> ranks;
   for (const rank_evidence& one : seen.ranks) {
     if (one.state == '?' || one.state == 'Z') continue;
     const standing where = standing_of(one.stack);
-    std::string words = words_of(one, where);
+    const bool waits_for_gpu =
+        where.waits_in.empty() && !one.gpu_wait.empty() && !seen.nccl_counts.empty();
+    std::string words = words_of(one, where, waits_for_gpu);
     if (one.step)
       words +=
           (one.step->is_done ? " after step " : " in step ") + std::to_string(one.step->number);
-    ranks.push_back({one.rank, one.rank, kind_of(one, where), std::move(words)});
+    pids[one.rank] = one.pid;
+    ranks.push_back({one.rank, one.rank, kind_of(one, where, waits_for_gpu), std::move(words)});
+  }
+  const bool do_all_wait = std::all_of(ranks.begin(), ranks.end(), [](const stalled_ranks& one) {
+    return one.kind == stall_kind::waits;
+  });
+  for (stalled_ranks& one : ranks) {
+    if (!do_all_wait || !seen.nccl_lag || seen.nccl_lag->pid != pids[one.first]) continue;
+    one.kind = stall_kind::elsewhere;
+    one.words += ", behind the others in NCCL (" + seen.nccl_lag->words + ")";
   }
   return ranks;
 }

@@ -3,6 +3,7 @@
 
 #include "launcher/evidence/progress_files.hpp"
 #include "launcher/evidence/python_stack.hpp"
+#include "launcher/evidence/ras_status.hpp"
 #include "rendezvous/core/messages/stall.hpp"
 
 #include <cstdint>
@@ -24,6 +25,7 @@ struct rank_evidence {
   bool is_asked = false;          // for its stacks: it could have answered
   std::string stacks;  // of all its threads, as faulthandler has it; empty: it did not answer
   std::vector<stack_frame> stack;  // of its main thread
+  std::string gpu_wait;            // the call in which that may wait for its GPU; empty: none
   std::string output_tail;         // the last 4 KiB of its streams
   std::string errors_tail;
 };
@@ -32,7 +34,9 @@ struct node_evidence {
   std::vector<rank_evidence> ranks;  // by rank
   std::string memory;                // counts of memory cgroups: "FILE\nlines"
   std::vector<std::string> kernel;   // lines of the kernel's log about GPUs and the OOM killer
-  std::string nccl;                  // the status of its RAS server; empty: there is none
+  std::string nccl;           // the status of its RAS server, 64 KiB of it; empty: there is none
+  std::string nccl_counts{};  // of its collectives, in all ranks of the job (ras_status.hpp)
+  std::optional<ras_lag> nccl_lag{};  // who has launched fewer than all others
 };
 
 // Where two looks at a rank find the same it has not moved, as far as a stack tells. One that waits
@@ -43,7 +47,11 @@ bool stands_as_before(const rank_evidence& before, const rank_evidence& now);
 // for the one that the script waits for.
 bool waits_for_signal(const rank_evidence& one);
 
-// Those that live, one by one.
+// The call of its main thread ends when other ranks come, or its GPU is done.
+bool waits_in_call(const rank_evidence& one);
+
+// Those that live, one by one. Where NCCL counts collectives, one that waits for its GPU waits for
+// other ranks. If all wait, and one of them has launched fewer than all others, it is elsewhere.
 std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen);
 
 // "rank 3 stood in forward (train.py:88) while 7 ranks waited in all_reduce (train.py:41)"; those

@@ -20,11 +20,21 @@ constexpr std::chrono::milliseconds least_limit{500};
 constexpr std::chrono::milliseconds gathering_slack{250};
 // More than so many pauses between two looks are not seen.
 constexpr int pauses_seen_max = 3;
+// Of the limit: NCCL is asked when all have been still for one in so many.
+constexpr int nccl_share = 4;
+constexpr std::chrono::milliseconds nccl_limit{2000};
+// One that does not answer is not asked again for so long.
+constexpr std::chrono::seconds nccl_pause{60};
 
 std::chrono::milliseconds pause_of(const watch_options& options) {
   if (!options.names_hangs || !options.hang_limit) return look_pause_max;
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(*options.hang_limit);
   return std::clamp(limit / looks_within_limit, look_pause_min, look_pause_max);
+}
+
+ras_place nccl_of(const watch_options& options) {
+  const std::string* const given = find_variable(options.environment, std::string(ras_variable));
+  return given == nullptr || !options.names_hangs ? ras_place() : ras_place_of(*given);
 }
 
 }  // namespace
@@ -33,10 +43,12 @@ rank_watch::rank_watch(boost::asio::any_io_executor executor, watch_options opti
     : options_(options),
       outside_(std::move(with)),
       pause_(pause_of(options)),
+      nccl_(nccl_of(options)),
       timer_(executor),
       again_(executor),
       late_(executor),
       looking_(executor),
+      asking_(executor),
       gathering_(executor) {}
 
 void rank_watch::begin(bool sees_all) {
@@ -51,6 +63,11 @@ void rank_watch::begin(bool sees_all) {
   last_ = {};
   said_.clear();
   steps_.clear();
+  calls_ = std::make_shared<call_watch>();
+  asked_.clear();
+  spinning_.clear();
+  counts_.clear();
+  nccl_again_ = {};
   looked_at_ = watched_ = std::chrono::steady_clock::now();
   still_.begin();
   look_later();
@@ -63,6 +80,7 @@ void rank_watch::end() {
   timer_.cancel();
   again_.cancel();
   looking_.cancel();
+  asking_.cancel();
 }
 
 std::vector<std::uint32_t> rank_watch::ranks() const {
@@ -89,25 +107,37 @@ void rank_watch::look_later() {
 
 void rank_watch::look() {
   if (!is_on_) return;
-  std::vector<pid_t> leaders;
-  std::set<pid_t> by_steps;
+  movement_question asked;
+  // Those that are asked whether they are in one call, if they still spin.
+  const auto spun = std::make_shared<std::map<pid_t, unique_fd>>();
+  asked.asked = asked_;
+  asked.asks_who_spins = nccl_.port != 0 && watched_ >= nccl_again_;
   for (const watched_rank& one : outside_.living()) {
-    leaders.push_back(one.known.pid);
+    const pid_t pid = one.known.pid;
+    asked.leaders.push_back(pid);
+    if (asked.asks_who_spins && last_.spins.contains(pid)) spun->emplace(pid, open_process(pid));
     const auto said = steps_.find(one.known.pid);
     const bool is_told = said != steps_.end() && said->second.is_rhythm;
     if (is_told && one.known.step == said_step{said->second.last, false})
-      by_steps.insert(one.known.pid);
+      asked.by_steps.insert(pid);
   }
-  if (leaders.empty()) return look_later();
+  if (asked.leaders.empty()) return look_later();
   looking_.start(
-      [leaders, by_steps, before = last_] { return look_for_moves(leaders, before, by_steps); },
-      [this](std::optional<movement> seen) {
+      [asked, spun, calls = calls_, before = last_] {
+        look_result found{look_for_moves(asked, before), {}};
+        std::erase_if(*spun,
+                      [&found](const auto& one) { return !found.seen.spins.contains(one.first); });
+        found.calls = calls->look(*spun);
+        return found;
+      },
+      [this](std::optional<look_result> found) {
         look_later();
-        if (seen) take_look(*seen);
+        if (found) take_look(*found);
       });
 }
 
-void rank_watch::take_look(const movement& seen) {
+void rank_watch::take_look(const look_result& found) {
+  const movement& seen = found.seen;
   const auto now = std::chrono::steady_clock::now();
   watched_ += std::min<duration>(now - std::exchange(looked_at_, now), pauses_seen_max * pause_);
   const auto living = outside_.living();
@@ -122,11 +152,15 @@ void rank_watch::take_look(const movement& seen) {
     const auto said = said_.find(one.known.pid);
     const bool has_said = said == said_.end() || said->second != one.said_bytes;
     said_[one.known.pid] = one.said_bytes;
-    const bool has_moved =
-        has_stepped(one) || has_said || has_one_ended || seen.moved.contains(one.known.pid);
+    const bool is_held = found.calls.held.contains(one.known.pid);
+    const bool has_moved = has_stepped(one) || has_said || has_one_ended ||
+                           (seen.moved.contains(one.known.pid) && !is_held);
+    if (has_moved) spinning_.erase(one.known.pid);
+    if (is_held && !has_moved) spinning_.insert(one.known.pid);
     still_.see(one.known.rank, has_moved, watched_);
   }
   last_ = seen;
+  asked_ = found.calls.asked;
   if (options_.names_hangs) consider_hang();
 }
 
@@ -172,9 +206,38 @@ void rank_watch::finish_gathering(std::optional<node_evidence> found) {
     each();
 }
 
+// Before the limit, so that there is something to compare with.
+void rank_watch::ask_nccl() {
+  if (asking_.under_way() || !counts_.empty()) return;
+  asking_.start([where = nccl_] { return ras_counts(ask_ras(where, nccl_limit)); },
+                [this](std::optional<std::string> counts) {
+                  if (counts) counts_ = std::move(*counts);
+                  if (!counts_.empty()) return;
+                  nccl_again_ = watched_ + nccl_pause;
+                  count_as_moved();
+                });
+}
+
+bool rank_watch::is_spinning_in_vain(const node_evidence& seen) const {
+  return spinning_.empty() || do_spin_in_vain(spinning_, counts_, seen);
+}
+
+void rank_watch::count_as_moved() {
+  spinning_.clear();
+  for (const std::uint32_t rank : ranks())
+    still_.see(rank, true, watched_);
+}
+
 void rank_watch::consider_hang() {
   const duration still_for = still_.all_still_for(ranks(), watched_);
-  if (still_for < still_.limit(options_.hang_limit)) {
+  const duration limit = still_.limit(options_.hang_limit);
+  if (still_for < limit / nccl_share) {
+    asking_.cancel();
+    counts_.clear();
+  } else if (!spinning_.empty()) {
+    ask_nccl();
+  }
+  if (still_for < limit) {
     stood_.reset();
     if (std::exchange(is_told_, false) && !sees_all_) outside_.stalls(std::nullopt);
     return;
@@ -197,13 +260,12 @@ void rank_watch::consider_hang() {
 void rank_watch::compare_stacks(const node_evidence& first) {
   is_comparing_ = false;
   if (!is_on_ || !gathered_) return;
-  if (have_stood(first, *gathered_)) {
+  if (have_stood(first, *gathered_) && is_spinning_in_vain(*gathered_)) {
     stood_ = first;  // the next look has the last word
     return;
   }
   // One whose stack has changed has moved, if only a little.
-  for (const std::uint32_t rank : ranks())
-    still_.see(rank, true, watched_);
+  count_as_moved();
 }
 
 void rank_watch::judge(const node_evidence& first, duration still_for) {

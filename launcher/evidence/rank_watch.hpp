@@ -5,10 +5,16 @@
 // rank that moves costs the reading of two small files. Time in which it could not look (a machine
 // that was suspended, an agent that was stopped) counts for nobody's stillness.
 //
+// Where NCCL counts collectives, a rank that only spins, in a single call, is still for now. It has
+// moved after all if NCCL's counts, or the place of the call, do not say that it waits in vain
+// (hang_rules.hpp). NCCL is asked only when all ranks of this node have been still for a quarter of
+// the limit, as an answer costs all nodes of the job some work.
+//
 // Thread rule: the main thread; handlers come from the loop, never from inside a call. Ownership:
 // destroy it before its io_context.
 #pragma once
 
+#include "launcher/evidence/call_watch.hpp"
 #include "launcher/evidence/gather.hpp"
 #include "launcher/evidence/hang_rules.hpp"
 #include "launcher/evidence/movement.hpp"
@@ -22,6 +28,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,9 +84,16 @@ class rank_watch {
  private:
   void look_later();
   void look();
-  void take_look(const movement& seen);
+  struct look_result {
+    movement seen;
+    call_watch::answer calls;  // of those that spin
+  };
+  void take_look(const look_result& found);
   bool has_stepped(const watched_rank& one);
   void finish_gathering(std::optional<node_evidence> found);
+  void ask_nccl();
+  bool is_spinning_in_vain(const node_evidence& seen) const;
+  void count_as_moved();
   void consider_hang();
   void compare_stacks(const node_evidence& first);
   void judge(const node_evidence& first, duration still_for);
@@ -103,12 +117,19 @@ class rank_watch {
     bool is_rhythm = false;  // more than one: it says each
   };
   std::map<pid_t, steps_said> steps_;  // of those that say any
+  ras_place nccl_;                     // where its counts are asked for
+  std::shared_ptr<call_watch> calls_;  // of this round
+  std::set<pid_t> asked_;              // by it
+  std::set<pid_t> spinning_;           // in one call, since they have moved otherwise
+  std::string counts_;                 // NCCL's, since when nobody has moved; empty: not known
+  time_point nccl_again_{};            // it has not answered: not before
   std::optional<node_evidence> gathered_;
   std::vector<std::function<void()>> waiting_;
   boost::asio::steady_timer timer_;
   boost::asio::steady_timer again_;  // between two looks at stacks
   boost::asio::steady_timer late_;   // a gathering that hangs itself
-  background_task<movement> looking_;
+  background_task<look_result> looking_;
+  background_task<std::string> asking_;
   background_task<node_evidence> gathering_;
 };
 

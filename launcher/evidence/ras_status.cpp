@@ -1,5 +1,6 @@
 #include "launcher/evidence/ras_status.hpp"
 
+#include "launcher/base/json_nesting.hpp"
 #include "launcher/base/text.hpp"
 #include "rendezvous/base/printable_text.hpp"
 #include "rendezvous/base/utf8.hpp"
@@ -10,7 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
+#include <set>
 #include <vector>
 
 namespace ddprun::launcher::evidence {
@@ -18,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t status_bytes_max = 64 * 1024;
+constexpr std::size_t status_bytes_max = 16 * 1024 * 1024;
 constexpr std::size_t answer_line_max = 256;
 constexpr std::size_t ranks_named_max = 4;
 
@@ -73,6 +74,54 @@ std::string sentence_of_one(const json& communicator) {
   return (count_behind == 1 ? "rank " : "ranks ") + behind + " of " +
          std::to_string(ranks->size()) + (count_behind == 1 ? " is" : " are") +
          " behind in NCCL (" + how + ")";
+}
+
+// Empty: it is no status that has any.
+std::vector<json> communicators_of(std::string_view status) {
+  const json read = json::parse(status, not_too_nested, false);
+  if (!read.is_object()) return {};
+  const auto found = read.find("communicators");
+  if (found == read.end() || !found->is_array()) return {};
+  return {found->begin(), found->end()};
+}
+
+// Empty: it is no communicator, or not all of its ranks are told.
+std::vector<json> ranks_of(const json& communicator) {
+  if (!communicator.is_object()) return {};
+  const auto ranks = communicator.find("ranks");
+  if (ranks == communicator.end() || !ranks->is_array()) return {};
+  std::vector<json> found(ranks->begin(), ranks->end());
+  for (const json& one : found) {
+    if (!one.is_object() || counts_of(one).empty()) return {};
+  }
+  return found;
+}
+
+struct lags {
+  std::map<std::uint64_t, std::string> behind;  // by process
+  std::set<std::uint64_t> ahead;
+};
+
+// Who has launched fewer than another, and who more.
+void compare(const std::vector<json>& ranks, lags& found) {
+  counts least;
+  counts most;
+  for (const json& rank : ranks) {
+    for (const auto& [name, count] : counts_of(rank)) {
+      const auto [low, is_first] = least.try_emplace(name, count);
+      if (!is_first) low->second = std::min(low->second, count);
+      most[name] = std::max(most[name], count);
+    }
+  }
+  for (const json& rank : ranks) {
+    const std::uint64_t pid = number_at(rank, "pid");
+    for (const auto& [name, count] : counts_of(rank)) {
+      if (count > least[name]) found.ahead.insert(pid);
+      if (count == most[name]) continue;
+      found.behind.try_emplace(
+          pid, name + " " + std::to_string(count) + ", others " + std::to_string(most[name]));
+    }
+  }
 }
 
 // A line of the answer; none: there was none in time.
@@ -133,6 +182,37 @@ std::string ras_sentence(std::string_view status) {
     if (std::string found = sentence_of_one(one); !found.empty()) return found;
   }
   return {};
+}
+
+std::string ras_counts(std::string_view status) {
+  std::string text;
+  for (const json& one : communicators_of(status)) {
+    const std::vector<json> ranks = ranks_of(one);
+    if (ranks.empty()) return {};
+    text += one.value("hash", json()).dump() + one.value("secondary_hash", json()).dump();
+    for (const json& rank : ranks) {
+      text += " " + std::to_string(number_at(rank, "rank"));
+      for (const auto& [name, count] : counts_of(rank))
+        text += ":" + std::to_string(count);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::optional<ras_lag> sole_lag(std::string_view status) {
+  lags found;
+  std::map<std::uint64_t, std::set<std::string>> hosts;  // of the processes of a number
+  for (const json& one : communicators_of(status)) {
+    const std::vector<json> ranks = ranks_of(one);
+    compare(ranks, found);
+    for (const json& rank : ranks)
+      hosts[number_at(rank, "pid")].insert(rank.value("host", json()).dump());
+  }
+  if (found.behind.size() != 1) return std::nullopt;
+  const auto& [pid, words] = *found.behind.begin();
+  if (pid == 0 || found.ahead.contains(pid) || hosts[pid].size() != 1) return std::nullopt;
+  return ras_lag{static_cast<pid_t>(pid), words};
 }
 
 }  // namespace ddprun::launcher::evidence

@@ -15,8 +15,10 @@
 #include "rendezvous/base/time.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 
 namespace ddprun::launcher::evidence {
 
@@ -30,9 +32,23 @@ struct ras_place {
 // "localhost:28028", "[::1]:28028".
 ras_place ras_place_of(std::string_view text);
 
-// The status, in JSON, or in words from an older NCCL; at most 64 KiB, printable. Empty: nobody
+// The status, in JSON, or in words from an older NCCL; at most 16 MiB, printable. Empty: nobody
 // answers.
 std::string ask_ras(const ras_place& where, duration limit);
+
+// What each rank of each communicator has launched, in a text that is the same as long as no rank
+// of the job launches a collective. Point-to-point calls are not counted. Empty: it is not said.
+std::string ras_counts(std::string_view status);
+
+// A process that has launched fewer collectives than others, and more of none.
+struct ras_lag {
+  pid_t pid = -1;
+  std::string words;  // "AllReduce 1203, others 1204"
+  bool operator==(const ras_lag&) const = default;
+};
+// The only one of the job. None: there are several, or another process has the same number (on
+// another host, or in another container).
+std::optional<ras_lag> sole_lag(std::string_view status);
 
 // "rank 3 of 8 is behind in NCCL (AllReduce 1203, others 1204)"; empty: no communicator says that.
 std::string ras_sentence(std::string_view status);

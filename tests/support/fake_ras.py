@@ -6,9 +6,10 @@ import socket
 import threading
 
 
-def status(counts):
+def status(counts, pids=None):
     """Of one communicator, by how many AllReduce each rank has launched."""
-    ranks = [{"rank": rank, "host": "node", "pid": 100 + rank, "cuda_dev": rank, "nvml_dev": rank,
+    ranks = [{"rank": rank, "host": "node", "pid": pids[rank] if pids else 100 + rank,
+              "cuda_dev": rank, "nvml_dev": rank,
               "status": {"init_state": 0, "async_error": 0, "finalize_called": False,
                          "destroy_flag": False, "abort_flag": False},
               "collective_counts": {"Broadcast": 2, "Reduce": 0, "AllGather": 0,

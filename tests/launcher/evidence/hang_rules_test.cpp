@@ -103,6 +103,43 @@ TEST_CASE(
   CHECK_FALSE(judge_hang({}, {}, whole));
 }
 
+TEST_CASE("a rank that spins waits in vain only where it waits, and NCCL's counts stand still") {
+  node_evidence seen{{waiting(0), standing_at(1, "forward")}, "", {}};
+  seen.nccl_counts = "4 3";
+  CHECK(do_spin_in_vain({1000}, "4 3", seen));
+  CHECK_FALSE(do_spin_in_vain({1000}, "4 2", seen));  // a collective was launched meanwhile
+  CHECK_FALSE(do_spin_in_vain({1000}, "", seen));
+  CHECK_FALSE(do_spin_in_vain({1000, 1001}, "4 3", seen));  // rank 1 computes
+  seen.ranks[1].gpu_wait = ".item()";
+  CHECK(do_spin_in_vain({1000, 1001}, "4 3", seen));
+  seen.nccl_counts.clear();
+  CHECK_FALSE(do_spin_in_vain({1000}, "", seen));  // NCCL does not say it
+}
+
+TEST_CASE("a rank that waits for its GPU waits for others where NCCL counts collectives") {
+  node_evidence seen{{standing_at(0, "step"), standing_at(1, "forward")}, "", {}};
+  seen.ranks[0].gpu_wait = ".item()";
+  CHECK_FALSE(named(seen, part));
+  seen.nccl_counts = "4 3";
+  CHECK(named(seen, part) == 1U);
+  CHECK(judge_hang(seen, seen, part)->words ==
+        "rank 1 stood in forward (train.py:7) while rank 0 waited for the GPU in .item(), step "
+        "(train.py:7)");
+}
+
+TEST_CASE("of ranks that all wait the one is named that is behind in NCCL") {
+  node_evidence seen{{waiting(0), waiting(1), waiting(2)}, "", {}};
+  seen.nccl_counts = "4 3 4";
+  seen.nccl_lag = ras_lag{1001, "AllReduce 3, others 4"};
+  CHECK(named(seen, part) == 1U);
+  CHECK(judge_hang(seen, seen, learnt)->words ==
+        "rank 1 waited in all_reduce, <module> (train.py:9), behind the others in NCCL (AllReduce "
+        "3, others 4) while ranks 0 and 2 waited in all_reduce, <module> (train.py:9)");
+  // One that does not wait is what they wait for.
+  seen.ranks[2] = standing_at(2, "forward");
+  CHECK(named(seen, part) == 2U);
+}
+
 TEST_CASE("ranks stand still from their last move, and the least of them counts") {
   const time_point start{1000s};
   stillness still;

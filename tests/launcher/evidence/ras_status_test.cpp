@@ -53,6 +53,51 @@ TEST_CASE("where half of the ranks differ, or nothing can be read, NCCL names no
   }
 }
 
+TEST_CASE("what NCCL has counted is the same as long as no rank launches a collective") {
+  const std::string first = ras_counts(status(communicator({reduced(4), reduced(3)})));
+  CHECK_FALSE(first.empty());
+  CHECK(ras_counts(status(communicator({reduced(4), reduced(3)}))) == first);
+  CHECK(ras_counts(status(communicator({reduced(4), reduced(4)}))) != first);
+  CHECK(ras_counts(status(communicator({reduced(3), reduced(4)}))) != first);
+  CHECK(ras_counts(status(communicator({reduced(4), reduced(3)}) + "," +
+                          communicator({reduced(1), reduced(1)}))) != first);
+  for (const std::string odd :
+       {"", "NCCL version 2.27", "{}", R"({"communicators":[]})", R"({"communicators":[1]})",
+        R"({"communicators":[{"ranks":[{"rank":0,"pid":7}]}]})",
+        R"({"communicators":[{"hash":[{}],"ranks":[]}]})"}) {
+    INFO(odd);
+    CHECK(ras_counts(odd).empty());
+    CHECK_FALSE(sole_lag(odd));
+  }
+}
+
+TEST_CASE("a status of NCCL that is nested without end is read as far as it goes") {
+  const std::string nested = std::string(300'000, '[') + std::string(300'000, ']');
+  const std::string odd = status(R"({"hash":)" + nested + R"(,"ranks":[{"rank":0,"pid":7,"host":)" +
+                                 nested + R"(,"collective_counts":{)" + reduced(4) + "}}]}");
+  CHECK_FALSE(ras_counts(odd).empty());
+  CHECK_FALSE(sole_lag(odd));
+}
+
+TEST_CASE("a process that is behind all others in NCCL is known if it is the only one") {
+  const auto process = [](const std::string& host, int pid, int count) {
+    return R"({"rank":0,"host":")" + host + R"(","pid":)" + std::to_string(pid) +
+           R"(,"collective_counts":{)" + reduced(count) + "}}";
+  };
+  const auto of = [](const std::string& ranks) {
+    return status(R"({"hash":"0x1","ranks":[)" + ranks + "]}");
+  };
+  const std::string ahead = process("a", 7, 4) + ",";
+  CHECK(sole_lag(of(ahead + process("b", 8, 3))) == ras_lag{8, "AllReduce 3, others 4"});
+  CHECK_FALSE(sole_lag(of(ahead + process("b", 8, 4))));
+  CHECK_FALSE(sole_lag(of(ahead + process("b", 8, 3) + "," + process("c", 9, 3))));
+  // In two containers processes may have the same number.
+  CHECK_FALSE(sole_lag(of(ahead + process("b", 8, 3) + "," + process("c", 8, 4))));
+  // It is ahead elsewhere: they wait for each other.
+  CHECK_FALSE(sole_lag(status(R"({"ranks":[)" + ahead + process("b", 8, 3) + R"(]},{"ranks":[)" +
+                              process("a", 7, 5) + "," + process("b", 8, 6) + "]}")));
+}
+
 TEST_CASE("where NCCL's server listens is read as NCCL reads it") {
   CHECK((ras_place_of("localhost:28028").host == "localhost" &&
          ras_place_of("localhost:28028").port == 28028));
