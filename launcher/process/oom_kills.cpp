@@ -4,26 +4,10 @@
 #include "launcher/base/text.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <fcntl.h>
 #include <fstream>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 
 namespace ddprun::launcher {
-namespace {
-
-// Of the namespace in which the kernel's log numbers processes: PROC_PID_INIT_INO of its sources.
-constexpr ino_t first_pid_namespace = 0xEFFFFFFC;
-
-bool is_first_pid_namespace() {
-  struct stat space {};
-  return ::stat("/proc/self/ns/pid", &space) == 0 && space.st_ino == first_pid_namespace;
-}
-
-}  // namespace
 
 std::optional<std::uint64_t> count_oom_kills(const std::string& file) {
   std::ifstream counters(file);
@@ -34,15 +18,15 @@ std::optional<std::uint64_t> count_oom_kills(const std::string& file) {
   return {};
 }
 
-// "6,1234,5678,-;Memory cgroup out of memory: Killed process 4711 (python) total-vm:..."
-std::optional<pid_t> oom_killed_process(std::string_view record) {
+// "Memory cgroup out of memory: Killed process 4711 (python) total-vm:..."
+std::optional<pid_t> oom_killed_process(std::string_view line) {
   constexpr std::string_view words = "illed process ";
-  const std::size_t reason = record.find("ut of memory");
+  const std::size_t reason = line.find("ut of memory");
   if (reason == std::string_view::npos) return {};
-  const std::size_t at = record.find(words, reason);
+  const std::size_t at = line.find(words, reason);
   if (at == std::string_view::npos) return {};
-  record.remove_prefix(at + words.size());
-  const auto process = leading_number<pid_t>(record);
+  line.remove_prefix(at + words.size());
+  const auto process = leading_number<pid_t>(line);
   return process && *process > 0 ? process : std::nullopt;
 }
 
@@ -79,20 +63,15 @@ void recent_oom_kills::discount(std::optional<std::uint64_t> counted_now) {
   ++discounted_;
 }
 
-oom_log::oom_log() {
-  if (!is_first_pid_namespace()) return;
-  unique_fd log(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (log && ::lseek(log.get(), 0, SEEK_END) == 0) log_ = std::move(log);
+oom_log::oom_log(const std::string& file, bool has_our_numbers) {
+  if (has_our_numbers) log_.emplace(file);
 }
 
 bool oom_log::names(pid_t process) {
-  std::array<char, 8192> record{};  // the kernel's own limit
-  while (log_) {
-    const ssize_t got = ::read(log_.get(), record.data(), record.size());
-    if (got < 0 && (errno == EPIPE || errno == EINTR)) continue;  // some were overwritten
-    if (got <= 0) break;
-    const auto killed =
-        oom_killed_process(std::string_view(record.data(), static_cast<std::size_t>(got)));
+  for (std::size_t count = 0; log_ && count < kernel_lines_read_max; ++count) {
+    const auto line = log_->next();
+    if (!line) break;
+    const auto killed = oom_killed_process(*line);
     if (killed && killed_.size() < killed_max) killed_.insert(*killed);
   }
   return killed_.erase(process) != 0;

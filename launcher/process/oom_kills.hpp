@@ -11,7 +11,7 @@
 // It reads /proc, /sys and /dev/kmsg, which does not block.
 #pragma once
 
-#include "rendezvous/base/unique_fd.hpp"
+#include "launcher/base/kernel_log.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -27,9 +27,9 @@ namespace ddprun::launcher {
 // The line "oom_kill N" of a file. None: there is no such line, or no such file.
 std::optional<std::uint64_t> count_oom_kills(const std::string& file);
 
-// The process that a record of the kernel's log says was killed as memory ran out; none: it says
+// The process that a line of the kernel's log says was killed as memory ran out; none: it says
 // something else.
-std::optional<pid_t> oom_killed_process(std::string_view record);
+std::optional<pid_t> oom_killed_process(std::string_view line);
 
 // The files with the counts of our own memory cgroups; empty: there is none, or it does not count.
 std::vector<std::string> own_oom_counters();
@@ -57,14 +57,16 @@ class recent_oom_kills {
 // What the kernel's log has said since this was made.
 class oom_log {
  public:
-  oom_log();
+  // `has_our_numbers`: see has_process_numbers_of_kernel_log(). Others are for tests.
+  explicit oom_log(const std::string& file = kernel_log::system_file,
+                   bool has_our_numbers = has_process_numbers_of_kernel_log());
   // The log can be read, and its numbers of processes are ours.
-  bool is_readable() const { return static_cast<bool>(log_); }
+  bool is_readable() const { return log_ && log_->is_readable(); }
   bool names(pid_t process);
 
  private:
   static constexpr std::size_t killed_max = 1024;
-  unique_fd log_;
+  std::optional<kernel_log> log_;
   std::set<pid_t> killed_;
 };
 

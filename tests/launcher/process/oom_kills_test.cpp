@@ -127,14 +127,36 @@ TEST_CASE("the host's count is taken where nothing is known of the job's own") {
   CHECK(watch.reason(killed_process).empty() == knows_better);
 }
 
-TEST_CASE("a record of the kernel's log names the process that was ended") {
-  CHECK(oom_killed_process("6,1234,5678,-;Memory cgroup out of memory: Killed process 4711 "
-                           "(python) total-vm:123kB") == 4711);
-  CHECK(oom_killed_process("3,1,2,-;Out of memory: Killed process 17 (a b) anon-rss:1kB") == 17);
-  CHECK_FALSE(oom_killed_process("3,1,2,-;Out of memory and no killable processes..."));
-  CHECK_FALSE(oom_killed_process("3,1,2,-;Killed process 17"));
+TEST_CASE("a line of the kernel's log names the process that was ended") {
+  CHECK(oom_killed_process("Memory cgroup out of memory: Killed process 4711 (python) "
+                           "total-vm:123kB") == 4711);
+  CHECK(oom_killed_process("Out of memory: Killed process 17 (a b) anon-rss:1kB") == 17);
+  CHECK_FALSE(oom_killed_process("Out of memory and no killable processes..."));
+  CHECK_FALSE(oom_killed_process("Killed process 17"));
   CHECK_FALSE(oom_killed_process("out of memory: killed process x"));
   CHECK_FALSE(oom_killed_process(""));
+}
+
+TEST_CASE("the kernel's log is asked for a process that it has ended since the agent's start") {
+  const ddprun::tests::temporary_folder folder;
+  const std::string file = folder.path + "/kmsg";
+  std::ofstream written(file);
+  const auto say_killed = [&written](pid_t process) {
+    written << "3,1,2,-;Memory cgroup out of memory: Killed process " << process << " (a)\n"
+            << std::flush;
+  };
+  say_killed(killed_process);
+  oom_log log(file, true);
+  oom_log of_others(file, false);
+  CHECK(log.is_readable());
+  CHECK_FALSE(log.names(killed_process));
+  say_killed(17);
+  say_killed(killed_process);
+  CHECK(log.names(killed_process));
+  CHECK_FALSE(log.names(killed_process));  // the number may be another process's by now
+  CHECK(log.names(17));
+  CHECK_FALSE(of_others.is_readable());
+  CHECK_FALSE(of_others.names(killed_process));
 }
 
 TEST_CASE("our memory cgroup of version 1 is found by its controller") {
