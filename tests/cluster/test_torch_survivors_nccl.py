@@ -86,29 +86,13 @@ SCRIPT = STAND_IN + textwrap.dedent("""
     state, snapshot = sys.argv[2], Path(sys.argv[3]) / "snapshot"
     begun, step, lives = os.environ["DDPRUN_ROUND"], 0, 0
     weight = torch.nn.Parameter(torch.zeros(2))
-
-
-    class Own:  # of which torch knows nothing
-        speed = torch.zeros(2)
-
-        def state_dict(self):
-            return self.speed
-
-        def load_state_dict(self, speed):
-            self.speed = speed
-
-        def step(self):
-            ddprun.settle()
-            self.speed = 0.9 * self.speed + weight.grad
-            weight.data -= 0.1 * self.speed
-
-
-    optimizer = Own() if state == "settled" else torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+    optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+    is_loaded = state in ("loaded", "settled")
 
 
     def take_state(gloo):
         global step
-        if state == "loaded":
+        if is_loaded:
             kept = torch.load(snapshot) if snapshot.exists() else [torch.zeros(2), None, 0]
         else:
             steps = [None] * dist.get_world_size()
@@ -129,6 +113,10 @@ SCRIPT = STAND_IN + textwrap.dedent("""
         gloo = dist.new_group(backend="gloo")
         other = dist.new_group(backend="stand_in_nccl")
         take_state(gloo)
+        if state == "twice":
+            if (rank, attempt) == (1, "1"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            dist.all_reduce(weight.data, dist.ReduceOp.MAX)  # as DDP's constructor does
         while step < 8:
             if (rank, step, attempt) == (1, 4, "0"):
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -136,11 +124,13 @@ SCRIPT = STAND_IN + textwrap.dedent("""
             dist.all_reduce(weight.grad, group=other if step % 2 else None)
             if state in ("loaded", "none"):
                 wait_for_all()
+            if state == "settled":
+                ddprun.settle()
             if state == "loaded" and not weight.grad.isfinite().all():
                 return  # as if the loss were not
             optimizer.step()
             step += 1
-            if state == "loaded" and rank == 0 and step == 3:
+            if is_loaded and rank == 0 and step in (3, 6):
                 torch.save([weight.detach(), optimizer.state_dict(), step], snapshot)
         print(f"rank {rank} lived {lives} rounds, began in {begun}, "
               f"watchdog {os.environ['TORCH_NCCL_ASYNC_ERROR_HANDLING']}: {weight.tolist()}",
@@ -148,7 +138,7 @@ SCRIPT = STAND_IN + textwrap.dedent("""
         dist.destroy_process_group()
 
 
-    state_of = {"none": {}, "settled": {"state": "stepped"}}
+    state_of = {"none": {}, "settled": {"state": "loaded"}, "twice": {"state": "stepped"}}
     ddprun.survive(train, **state_of.get(state, {"state": state}))
 """)
 
@@ -162,20 +152,22 @@ def expected_weights():
     return weights
 
 
-@pytest.mark.parametrize("state", ["stepped", "settled", "loaded", "none"])
+@pytest.mark.parametrize("state", ["stepped", "settled", "loaded", "none", "twice"])
 def test_what_an_aborted_collective_leaves_reaches_no_state(cluster, tmp_path, state):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     grace = 5 if state == "none" else 60  # the latter have long to leave, as machines may be slow
-    agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 1, workers=2,
+    agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 2, workers=2,
                           conf=f"stop_grace={grace}", command=[script, PACKAGE, state, tmp_path],
                           environment={"PYTHON_EXEC": sys.executable})
     assert agent.wait(LIMIT) == 0, agent.err()
     ends = re.findall(r"rank (\d) lived (\d) rounds, began in (\d), watchdog (\d): \[(.*)\]",
                       agent.out())
-    # Without a word on its state a worker is started again, as if the option were off.
-    kept = ("1", "2", "1") if state == "none" else ("2", "1", "0")
-    assert {one[0]: one[1:4] for one in ends} == {"0": kept, "1": ("1", "2", kept[2])}
+    # Without a word on its state a worker is started again, as if the option were off; and so it is
+    # where the round ends before its first step.
+    kept = {"none": ("1", "2", "1"), "twice": ("1", "3", "0")}.get(state, ("2", "1", "0"))
+    new = ("1", "3" if state == "twice" else "2", kept[2])
+    assert {one[0]: one[1:4] for one in ends} == {"0": kept, "1": new}
     for *_, weights in ends:
         assert list(map(float, weights.split(", "))) == pytest.approx(expected_weights())
 
@@ -193,6 +185,33 @@ def test_a_state_that_is_unknown_is_named(cluster, tmp_path):
     assert agent.wait(LIMIT) == 1
     assert "ValueError: ddprun.survive: state is 'saved'; give 'loaded' or 'stepped', or nothing" \
         in agent.err()
+
+
+@pytest.mark.parametrize("model, told", [
+    ("BatchNorm1d(2)", "DistributedDataParallel sends the model's buffers to the other ranks"),
+    ("SyncBatchNorm(2)", "SyncBatchNorm averages its statistics over the ranks"),
+])
+def test_state_that_collectives_write_is_named(cluster, tmp_path, model, told):
+    script = tmp_path / "train.py"
+    script.write_text(STAND_IN + textwrap.dedent(f"""
+        import sys
+        sys.path.insert(0, {str(PACKAGE)!r})
+        import ddprun
+
+        def train():
+            dist.init_process_group("stand_in_nccl")
+            gloo = dist.new_group(backend="gloo")
+            model = torch.nn.{model}
+            if {model!r}.startswith("Batch"):
+                model = torch.nn.parallel.DistributedDataParallel(model, process_group=gloo)
+            torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+        ddprun.survive(train, state="stepped")
+    """))
+    agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 0, command=[script],
+                          environment={"PYTHON_EXEC": sys.executable})
+    assert agent.wait(LIMIT) == 1
+    assert re.search(rf"ValueError: ddprun.survive\(state='stepped'\): {told}", agent.err())
 
 
 # On real GPUs; rank 1 dies in step 8 of the first round, while the others are in the same step.
@@ -227,7 +246,6 @@ ON_GPUS = textwrap.dedent("""
             dist.all_gather_object(steps, step)
             kept = state_of_all()
             dist.broadcast_object_list(kept, src=steps.index(max(steps)))
-            ddprun.settle()
         if kept is not None:
             model.load_state_dict(kept[0])
             optimizer.load_state_dict(kept[1])

@@ -5,6 +5,7 @@ aborted: from then on nothing on the GPU counts that a collective, or what follo
 have written. So a script says what its state is (STATES), and only then an abort is allowed.
 """
 
+import gc
 import sys
 
 LOADED = "loaded"    # train() sets all of its state anew when it begins
@@ -41,12 +42,14 @@ def check(state):
 class Gate:
     """What collectives have written is whole behind it, or nothing is done with it."""
 
-    def __init__(self, state, is_aborting, has_groups):
-        """`is_aborting` says whether an abort has begun, `has_groups` whether one of NCCL is
-        there."""
+    def __init__(self, state, is_aborting, has_groups, note_step):
+        """`is_aborting` says whether an abort has begun, `has_groups` whether one of NCCL is there;
+        `note_step` is called when the gradients of a step are whole."""
         self.is_aborting = is_aborting
         self.has_groups = has_groups
+        self.note_step = note_step
         self.handle = None
+        self.is_checked = False
         if state == STEPPED:
             from torch.optim.optimizer import register_optimizer_step_pre_hook
             self.handle = register_optimizer_step_pre_hook(self.before_step)
@@ -60,12 +63,35 @@ class Gate:
             raise RoundIsOver("the round ended before the collectives of this step did")
 
     def before_step(self, optimizer, _arguments, _keywords):
+        if not self.is_checked and self.has_groups():
+            self.is_checked = True
+            found = written_by_collectives(optimizer)
+            if found is not None:
+                raise ValueError(f"ddprun.survive(state='stepped'): {found}, which an aborted "
+                                 "collective would leave half written; or use state='loaded'")
         self.pass_through({group["params"][0].device
                            for group in optimizer.param_groups if group["params"]})
+        self.note_step()
 
     def remove(self):
         if self.handle is not None:
             self.handle.remove()
+
+
+def written_by_collectives(optimizer):
+    """What would live on in this process and is written by them, apart from gradients."""
+    torch = sys.modules["torch"]
+    if type(optimizer).__name__ == "ZeroRedundancyOptimizer":
+        return "ZeroRedundancyOptimizer sends parameters to the other ranks after the step"
+    ddp, batch_norm = torch.nn.parallel.DistributedDataParallel, torch.nn.SyncBatchNorm
+    for one in gc.get_objects():
+        kind = type(one)  # isinstance() would ask proxies of others what they are
+        if issubclass(kind, batch_norm):
+            return "SyncBatchNorm averages its statistics over the ranks"
+        if issubclass(kind, ddp) and one.will_sync_module_buffers():
+            return ("DistributedDataParallel sends the model's buffers to the other ranks unless "
+                    "broadcast_buffers is False")
+    return None
 
 
 def wait_for(devices):

@@ -29,6 +29,7 @@ class Round:
         self.may_abort_nccl = may_abort_nccl
         self.aborted = []  # groups
         self.has_aborted_nccl = False  # true before the first abort of one begins
+        self.has_stepped = False  # all that came before an optimizer's step was whole
         self.is_over = threading.Event()  # by the agent's word, or as it has hung up
         self.is_to_leave = False
         self.has_left = threading.Event()  # the script waits for nothing of it any more
@@ -96,11 +97,12 @@ class Link:
     def __init__(self, connection, state):
         self.connection = connection
         self.process = os.getpid()  # a fork has nothing to say on it
+        self.state = state
         self.may_abort_nccl = state is not None
         self.round = Round(connection, self.may_abort_nccl)
         if self.may_abort_nccl:
             os.environ.update(nccl.ENVIRONMENT)
-        self.gate = nccl.Gate(state, lambda: self.round.has_aborted_nccl, has_nccl)
+        self.gate = nccl.Gate(state, lambda: self.round.has_aborted_nccl, has_nccl, self.note_step)
 
     @classmethod
     def open(cls, state):
@@ -119,13 +121,27 @@ class Link:
         connection.close()
         return None
 
+    def note_step(self):
+        self.round.has_stepped = True
+
+    def has_lost_state(self):
+        """Before the first step of a round collectives write to all of it: what others send is
+        loaded, and DistributedDataParallel's constructor makes all ranks equal."""
+        return self.state == nccl.STEPPED and has_nccl() and not self.round.has_stepped
+
     def is_end_of_round(self, error):
         """Whether this error is one of the round's end, and not the script's own."""
         if os.getpid() != self.process or not self.round.can_leave():
             return False
         waits = isinstance(error, (RuntimeError, OSError)) and not is_of_the_gpu(error)
         self.round.is_over.wait(patience_s() if waits else 0)
-        return self.round.is_over.is_set() and self.round.is_to_leave
+        if not self.round.is_over.is_set() or not self.round.is_to_leave:
+            return False
+        if self.has_lost_state():
+            say("this worker starts again: the round has ended before its first optimizer step, so "
+                "what it has may be half written")
+            return False
+        return True
 
     def next_round(self):
         """Leaves this one; back with the environment of the next."""
@@ -274,7 +290,7 @@ def survive(train, state=None):
                 result = train()
                 if not link.round.has_aborted_nccl:
                     return result
-                told = "train() returned by what an aborted collective has left"
+                raise nccl.RoundIsOver("train() returned after its collectives were aborted")
             except Exception as error:
                 if not link.is_end_of_round(error):
                     raise
