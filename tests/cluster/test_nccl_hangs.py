@@ -2,13 +2,13 @@
 until the test lets them go, and NCCL's counts are the test's."""
 
 import json
-import socket
 import sys
 
 import pytest
 
 from tests.support.cluster import wait_for
 from tests.support.fake_ras import FakeRas, status
+from tests.support.ports import free_port
 from tests.support.standing_script import line_of, write
 
 # Beside the package's all_reduce.
@@ -160,10 +160,8 @@ def test_a_rank_that_comes_back_from_each_call_moves(cluster, tmp_path, counts):
 
 
 def test_ranks_that_spin_move_where_nccl_says_nothing(cluster, tmp_path):
-    with socket.socket() as nobody:  # it does not listen
-        nobody.bind(("127.0.0.1", 0))
-        _, agent = start(cluster, tmp_path, WORK.format("time.sleep(0.1)"),
-                         f"127.0.0.1:{nobody.getsockname()[1]}")
-        assert agent.wait() == 0, agent.err()
+    _, agent = start(cluster, tmp_path, WORK.format("time.sleep(0.1)"),
+                     f"127.0.0.1:{free_port()}")  # where nobody listens
+    assert agent.wait() == 0, agent.err()
     assert "hang" not in agent.err() and "attempt 0 has ended well" in agent.out()
     cluster.nothing_left()
