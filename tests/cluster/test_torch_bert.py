@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import Program
-from tests.support.gpus import visible_gpus
+from tests.support.gpus import ended_well, visible_gpus
 from tests.support.ports import free_port
-from tests.support.workload import PLACE, TOLERANCE, Workload, check_training, lines_of
+from tests.support.workload import LIMIT, PLACE, TOLERANCE, Workload, check_training, lines_of
 
 GPUS = visible_gpus()
 EXAMPLE = Workload("bert_classifier", "08_bert_classifier", "bert.py")
@@ -104,8 +104,9 @@ def test_on_the_gpus_of_this_node(cluster, kind):
 def test_ranks_on_gpus_do_without_gloo(cluster, monkeypatch):
     """Which would refuse to join on an interface that is not there."""
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "not-here")
-    lines = EXAMPLE.run(cluster, "cuda", [GPUS], "--epochs", EPOCHS, on_gpus=True)
-    check_training(lines, EPOCHS, GPUS)
+    agent, = EXAMPLE.start(cluster, "cuda", [max(GPUS, 2)], "--epochs", EPOCHS, on_gpus=True)
+    ended_well(agent, LIMIT)
+    check_training(lines_of([agent]), EPOCHS, max(GPUS, 2))
 
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import BIN, ROOT
+from tests.support.gpus import on_one_gpu, visible_gpus
 
 DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))
 LIMIT = 240
@@ -51,8 +52,11 @@ class Workload:
         return lines_of(self.start(cluster, kind, nodes, *arguments, on_gpus=on_gpus))
 
     def start(self, cluster, kind, nodes, *arguments, on_gpus=False, options=()):
-        """Their agents. `options` are the launcher's."""
+        """Their agents. `options` are the launcher's. Where there is only one GPU, ranks share
+        it."""
         command = self.command(kind, *arguments)
+        if kind == "cuda" and on_gpus and visible_gpus() == 1 and sum(nodes) > 1:
+            command = ["--no-python", *on_one_gpu(command[1:])]
         run = f"{self.program.name}-{kind}-{'-'.join(map(str, nodes))}"
         endpoint = f"127.0.0.1:{cluster.daemon().port}" if len(nodes) > 1 else None
         return [cluster.agent(f"{run}-{node}", *options, nnodes=len(nodes), workers=workers,
