@@ -1,18 +1,13 @@
 #include "worker/snapshot/staging_buffer.hpp"
 
+#include "worker/snapshot/streaming_copy.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdint>
-#include <cstring>
-#include <iterator>
 #include <sys/mman.h>
 #include <system_error>
 #include <thread>
-
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 namespace ddprun::worker {
 namespace {
@@ -20,36 +15,6 @@ namespace {
 constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 constexpr std::size_t worth_a_thread = std::size_t{64} << 20;
 constexpr std::size_t copying_threads_max = 4;
-
-#ifdef __SSE2__
-constexpr std::size_t worth_streaming = std::size_t{256} << 10;
-constexpr std::size_t line_bytes = 64;
-
-// Stores that go past the caches: an ordinary one reads first what it is about to write over, and
-// the C library streams only what is greater than most of the cache. Nobody reads the copy soon.
-void copy(char* to, std::string_view from) {
-  const std::size_t before = -reinterpret_cast<std::uintptr_t>(to) % line_bytes;
-  if (from.size() < worth_streaming) {
-    std::memcpy(to, from.data(), from.size());
-    return;
-  }
-  std::memcpy(to, from.data(), before);
-  to += before;
-  from.remove_prefix(before);
-  for (; from.size() >= line_bytes; from.remove_prefix(line_bytes), to += line_bytes) {
-    __m128i parts[line_bytes / sizeof(__m128i)];
-    std::memcpy(parts, from.data(), line_bytes);
-    for (std::size_t at = 0; at < std::size(parts); ++at)
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to) + at, parts[at]);
-  }
-  std::memcpy(to, from.data(), from.size());
-  _mm_sfence();  // before another thread is told that it is there
-}
-#else
-void copy(char* to, std::string_view from) {
-  std::memcpy(to, from.data(), from.size());
-}
-#endif
 
 }  // namespace
 
@@ -84,7 +49,7 @@ void staging_buffer::copy_all(const std::vector<piece>& pieces) {
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t at = next++; at < pieces.size(); at = next++)
-      copy(pieces[at].to, pieces[at].from);
+      streaming_copy(pieces[at].to, pieces[at].from);
   };
   std::vector<std::thread> others;
   try {
