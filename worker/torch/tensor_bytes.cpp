@@ -1,5 +1,7 @@
 #include "worker/torch/tensor_bytes.hpp"
 
+#include "worker/torch/pinned_staging.hpp"
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/StreamGuard.h>
@@ -60,6 +62,8 @@ tensor_view view_of(std::string name, const at::Tensor& tensor) {
     view.bytes = {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
   } else if (tensor.is_cpu()) {
     view.copy = [tensor](char* to) { fetch(tensor, to); };
+  } else if (tensor.is_cuda()) {
+    view.copy = prepare_fetch(tensor);
   } else {
     // Another thread's own stream knows nothing of what this one's still writes.
     const c10::impl::VirtualGuardImpl device(tensor.device().type());

@@ -18,9 +18,9 @@ class training_state_error : public std::runtime_error {
 };
 
 // As a snapshot has it: its bytes lie where the tensor's do, or are fetched from there. From a GPU
-// they are fetched on the stream that is this thread's current one now, whatever thread fetches
-// them: after the work that was given to that stream before. A type that safetensors does not know
-// is a training_state_error.
+// they are fetched after the work that was given before to the stream that is this thread's current
+// one now, whatever thread fetches them: beside what comes later (pinned_staging.hpp). A type that
+// safetensors does not know is a training_state_error.
 tensor_view view_of(std::string name, const at::Tensor& tensor);
 
 // A tensor over the bytes of the view, which must live as long, and not be written to; or of its

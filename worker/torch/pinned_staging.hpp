@@ -1,0 +1,24 @@
+// Brings tensors of a GPU to host memory: on streams of its own, behind what the caller's stream
+// had to do when the fetch was prepared, and through pinned memory of bounded size, which is kept
+// for the next time. Memory that is not pinned takes several times as long
+// (tests/benchmark/README.md).
+//
+// Thread rule: any thread; those that fetch from one GPU wait for each other.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <functional>
+
+namespace ddprun::worker {
+
+// Of each GPU that tensors were fetched from.
+constexpr std::size_t pinned_staging_bytes = std::size_t{16} << 20;
+
+// To be called on the thread that trains. What it returns brings the bytes to `to`, and has done so
+// on return, from any thread; the tensor must not be written to before. A tensor whose elements do
+// not lie in order is copied on the GPU first. Errors: LibTorch's.
+std::function<void(char* to)> prepare_fetch(const at::Tensor& tensor);
+
+}  // namespace ddprun::worker
