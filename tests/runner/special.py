@@ -107,6 +107,4 @@ def programs(runner, part):
     python, runner.python = runner.python, Path(folder, "bin", "python")
     patient = (("DDPRUN_TEST_LIMIT", "400"),)  # two trainings each, and the imports of a third
     yield runner.run(Part("programs-of-others", "pytest", "programs", environment=patient))
-    yield runner.run(Part("programs-of-one-rank", "pytest", "cluster/test_warm_torch.py",
-                          arguments=("-k", "programs_of_others"), environment=patient))
     runner.python = python
