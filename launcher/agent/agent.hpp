@@ -15,6 +15,7 @@
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
+#include "launcher/evidence/kernel_news.hpp"
 #include "launcher/evidence/rank_watch.hpp"
 #include "launcher/hosts/kubernetes/trainer_status.hpp"
 #include "launcher/log/log_mux.hpp"
@@ -199,6 +200,7 @@ class agent {
   void gather_evidence(std::function<void()> then);
   bool waits_for_evidence(const core::stop_workers& effect);
   void take_evidence(round_number round);
+  void write_evidence(evidence::node_evidence seen, note_level level, const std::string& words);
   std::string evidence_folder() const;
   void when_evidence_is_kept(std::function<void()> then);
   void hear_hang(const evidence::hang_verdict& verdict, duration still_for);
@@ -206,6 +208,17 @@ class agent {
   void apply(const core::name_hung& effect);
   void end_hung(std::uint32_t rank, const std::string& text);
   void name_hang(const worker_end& end, cause& why) const;
+
+  // agent_failed_round.cpp: what is kept of any round that fails.
+  void begin_facts();
+  bool keeps_evidence() const;
+  std::vector<std::string> memory_files() const;
+  void note_end(round_number round, const worker_end& end);
+  void add_facts(evidence::node_evidence& seen);
+  void take_facts(round_number round);
+  void keep_facts();
+  void judge_facts(const round_report& report);
+  void name_gpu_fault(const core::worker_ended& event, cause& why);
 
   // agent_timers.cpp: those that workers set for themselves.
   void watch_timers();
@@ -303,7 +316,17 @@ class agent {
     std::string sentence;
     std::string folder;  // empty: it is not kept
   };
-  round_evidence evidence_;                      // of the newest round that has some
+  round_evidence evidence_;  // of the newest round that has some
+  struct round_facts {
+    round_number round = 0;
+    std::string folder;
+    evidence::node_evidence seen;
+  };
+  std::optional<round_number> gathers_for_;  // ranks are asked where they stand
+  std::optional<round_facts> facts_;         // of a round that has been ended; not known why
+  std::vector<evidence::rank_evidence> ended_ranks_;  // of the round that is here
+  round_number failed_round_ = 0;                     // the newest in which a worker here failed
+  evidence::kernel_news kernel_;
   std::optional<core::stop_workers> held_stop_;  // until evidence is there
   std::function<void()> evidence_kept_;          // waited for at the end
   std::map<pid_t, std::string> hung_;            // those that were ended for it, and the words

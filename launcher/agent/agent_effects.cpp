@@ -181,7 +181,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   tell_round(effect, commands);
   workers_round_ = effect.round;
   if (node_health_) node_health_->rest();
-  oom_kills_.notice(std::chrono::steady_clock::now());
+  begin_facts();
   // Of a round that had ended well here, and not elsewhere.
   if (!options_.children_grace) reaper_.kill_strays();
   workers_ =
@@ -233,11 +233,13 @@ worker_group::events agent::worker_events(round_number round) {
   };
   events.children_stay = [this](const worker_group::left_behind& left) { name_children(left); };
   events.strays_stay = [this](const std::vector<pid_t>& strays) { name_strays(strays); };
-  // What they wrote last and their environments are held no longer than they live.
+  // What they wrote last and their environments are held no longer than they live; but for the last
+  // words, until the next round, of those that may be evidence.
   events.all_ended = [this, round] {
     terminal_.take_back();
     if (watch_) watch_->end();
     save_vault();
+    if (failed_round_ == round) take_facts(round);
     if (workers_round_ == round) workers_.reset();
   };
   return events;
@@ -251,6 +253,7 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
                                  ": nobody read ours in time");
   }
   const bool was_stopped = stopped_round_ == round;
+  note_end(round, end);
   if (!end.status.success()) save_vault();
   if (end.status.success() || was_stopped || end.local_rank >= error_files_.size()) {
     return tell_end(round, end, {});
@@ -283,6 +286,7 @@ void agent::tell_end(round_number round, const worker_end& end, const std::strin
       event.cause.text = std::move(reason);
     }
   }
+  name_gpu_fault(event, event.cause);
   name_timer(end, event.cause);
   name_hang(end, event.cause);
   notice_failure(event);
@@ -369,7 +373,10 @@ void agent::apply(const core::stop_workers& effect) {
   } else if (survivors_) {
     survivors_->nobody_stays();
   }
-  if (!waits_for_evidence(effect)) workers_->signal(effect.signal);
+  if (!waits_for_evidence(effect)) {
+    workers_->signal(effect.signal);
+    take_facts(effect.round);
+  }
   busy_watch_.start();
 }
 
@@ -388,6 +395,7 @@ void agent::apply(const core::kill_workers& effect) {
   if (stops_preparing(effect.round)) return;
   if (!workers_ || workers_round_ != effect.round) return;
   workers_->kill();
+  take_facts(effect.round);
 }
 
 void agent::apply(const core::end_survivors&) {

@@ -14,7 +14,9 @@
 #include "rendezvous/base/utf8.hpp"
 
 #include <csignal>
+#include <filesystem>
 #include <sys/prctl.h>
+#include <system_error>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -47,12 +49,7 @@ void agent::start_evidence() {
     known.output_tail = std::move(words.output);
     known.errors_tail = std::move(words.errors);
   };
-  given.memory_files = [this] {
-    std::vector<std::string> files = own_oom_counters();
-    const std::string folder = reaper_.cgroup_path();
-    if (!folder.empty()) files.push_back(folder + "/memory.events");
-    return files;
-  };
+  given.memory_files = [this] { return memory_files(); };
   given.hangs = [this](const evidence::hang_verdict& verdict, duration still_for) {
     hear_hang(verdict, still_for);
   };
@@ -119,9 +116,13 @@ void agent::notice_failure(const core::worker_ended& event) {
 }
 
 void agent::gather_evidence(std::function<void()> then) {
+  gathers_for_ = workers_round_;
   watch_->gather([this, round = workers_round_, then = std::move(then)] {
     take_evidence(round);
+    gathers_for_.reset();
     if (then) then();
+    const bool is_over = stopped_round_ == round || !workers_;
+    if (is_over && workers_round_ == round) take_facts(round);
   });
 }
 
@@ -146,20 +147,32 @@ void agent::take_evidence(round_number round) {
   if (!found || evidence_.round == round || round != workers_round_) return;
   evidence_ = {round, evidence::sentence_of(*found), evidence_folder()};
   if (evidence_.folder.empty()) return;
-  evidence_writer_.start([folder = evidence_.folder,
-                          found = *found] { return evidence::write_evidence(folder, found); },
-                         [this](std::optional<std::string> problem) {
-                           if (!problem)
-                             problem = "the evidence cannot be kept: the system gives no thread";
-                           if (problem->empty()) {
-                             say(note_level::info,
-                                 "where ranks stood before they were ended: " + evidence_.folder);
-                           } else {
-                             evidence_.folder.clear();
-                             say(note_level::warning, *problem);
-                           }
-                           if (const auto then = std::exchange(evidence_kept_, nullptr)) then();
-                         });
+  evidence::node_evidence seen = *found;
+  add_facts(seen);
+  write_evidence(std::move(seen), note_level::info, "where ranks stood before they were ended");
+}
+
+// Into the folder of `evidence_`.
+void agent::write_evidence(evidence::node_evidence seen, note_level level,
+                           const std::string& words) {
+  evidence_writer_.start(
+      [folder = evidence_.folder, seen = std::move(seen), files = memory_files()]() mutable {
+        if (seen.memory.empty()) seen.memory = evidence::memory_counts(files);
+        // Another thread is to make it, for the log files, and may be late.
+        std::error_code ignored;
+        std::filesystem::create_directory(std::filesystem::path(folder).parent_path(), ignored);
+        return evidence::write_evidence(folder, seen);
+      },
+      [this, level, words](std::optional<std::string> problem) {
+        if (!problem) problem = "the evidence cannot be kept: the system gives no thread";
+        if (problem->empty()) {
+          say(level, words + ": " + evidence_.folder);
+        } else {
+          evidence_.folder.clear();
+          say(note_level::warning, *problem);
+        }
+        if (const auto then = std::exchange(evidence_kept_, nullptr)) then();
+      });
 }
 
 // Empty: nothing of this run is kept in files.

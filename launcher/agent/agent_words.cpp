@@ -116,6 +116,7 @@ void agent::hear_report(const round_report& report) {
       progress_ && report.round == workers_round_ ? progress_->reached() : "";
   summary_.add(report, members_, reached);
   judge_vault(report);
+  judge_facts(report);
   tell_hook(events_.over(report, output));
   const round_evidence known = evidence_.round == report.round ? evidence_ : round_evidence();
   if (is_worth_a_box(report)) {

@@ -21,11 +21,16 @@ void add_part(std::string& to, const std::string& title, const std::string& text
 std::string text_of_rank(const rank_evidence& one) {
   std::string text = "rank " + std::to_string(one.rank) + " (local rank " +
                      std::to_string(one.local_rank) + "), process " + std::to_string(one.pid) +
-                     "\nstate " + one.state;
-  if (!one.wait_channel.empty()) text += ", in the kernel's " + one.wait_channel;
-  text += '\n';
+                     "\n";
+  if (!one.end.empty()) text += one.end + "\n";
+  const bool was_looked_at = one.end.empty() || one.state != '?';
+  if (was_looked_at) {
+    text += std::string("state ") + one.state;
+    if (!one.wait_channel.empty()) text += ", in the kernel's " + one.wait_channel;
+    text += '\n';
+  }
   if (one.step) text += "step " + std::to_string(one.step->number) + ", as it has said\n";
-  if (one.stacks.empty()) {
+  if (was_looked_at && one.stacks.empty()) {
     text += one.is_asked ? "it did not say where its threads stood in time\n"
                          : "it cannot be asked for stacks of Python\n";
   }
@@ -64,13 +69,14 @@ std::string write_evidence(const std::string& folder, const node_evidence& seen)
         write_file(made.get(), "rank_" + std::to_string(one.rank) + ".txt", text_of_rank(one));
     if (error != 0) return problem(error);
   }
-  std::string node = sentence_of(seen) + "\n";
+  std::string node = sentence_of(seen);
+  if (!node.empty()) node += '\n';
   add_part(node, "memory", seen.memory);
   std::string lines;
   for (const std::string& line : seen.kernel)
     lines += line + "\n";
   add_part(node, "NCCL's status (RAS)", seen.nccl);
-  add_part(node, "the kernel's log, the last ten minutes", lines);
+  add_part(node, "the kernel's log since the round began", lines);
   const int error = write_file(made.get(), "node.txt", node);
   return error == 0 ? "" : problem(error);
 }

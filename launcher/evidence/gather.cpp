@@ -10,14 +10,7 @@
 #include "rendezvous/base/utf8.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdlib>
-#include <ctime>
-#include <deque>
-#include <fcntl.h>
 #include <optional>
-#include <string_view>
 #include <sys/syscall.h>
 #include <system_error>
 #include <thread>
@@ -31,11 +24,6 @@ constexpr std::chrono::milliseconds pause_between_looks{1};
 constexpr std::size_t spied_max = 8;  // at a time
 constexpr std::size_t kernel_stack_bytes_max = 2048;
 constexpr std::size_t nccl_bytes_max = 64 * 1024;
-constexpr std::size_t kernel_records_max = 100'000;
-constexpr std::size_t kernel_lines_max = 20;
-constexpr long long kernel_seconds = 600;
-constexpr std::array<std::string_view, 5> kernel_words = {"Xid", "SXid", "Out of memory",
-                                                          "oom-kill", "nfs: server"};
 
 // Before it is sent a signal, which may wake it.
 void look_at(rank_evidence& one) {
@@ -124,39 +112,19 @@ class ras_question {
   std::thread asking_;
 };
 
-// A record is "PRIORITY,NUMBER,MICROSECONDS,FLAGS;TEXT" (the kernel's Documentation/ABI/testing/
-// dev-kmsg), and a read gives one.
-std::vector<std::string> kernel_lines() {
-  const unique_fd log(::open("/dev/kmsg", O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!log) return {};
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  std::deque<std::string> lines;
-  std::array<char, 8192> record;
-  for (std::size_t count = 0; count < kernel_records_max; ++count) {
-    const ssize_t size = ::read(log.get(), record.data(), record.size());
-    if (size < 0 && errno == EPIPE) continue;  // it was overwritten meanwhile
-    if (size <= 0) break;
-    const std::string_view text(record.data(), static_cast<std::size_t>(size));
-    const bool is_told = std::any_of(kernel_words.begin(), kernel_words.end(), [&](auto word) {
-      return text.find(word) != std::string_view::npos;
-    });
-    const std::size_t at = text.find(',', std::min(text.find(',') + 1, text.size()));
-    if (!is_told || at == std::string_view::npos) continue;
-    const long long seconds =
-        std::strtoll(std::string(text.substr(at + 1, 20)).c_str(), nullptr, 10) / 1'000'000;
-    if (now.tv_sec - seconds > kernel_seconds) continue;
-    const std::string_view words = text.substr(std::min(text.find(';') + 1, text.size()));
-    lines.emplace_back(words.substr(0, words.find('\n')));
-    if (lines.size() > kernel_lines_max) lines.pop_front();
-  }
-  return {lines.begin(), lines.end()};
-}
-
 }  // namespace
 
 unique_fd open_process(pid_t pid) {
   return unique_fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+std::string memory_counts(const std::vector<std::string>& files) {
+  std::string counts;
+  for (const std::string& file : files) {
+    const std::string text = text_of_file(file);
+    if (!text.empty()) counts += file + "\n" + text;
+  }
+  return counts;
 }
 
 node_evidence gather(const std::shared_ptr<question>& asked) {
@@ -189,11 +157,7 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
   std::sort(
       found.ranks.begin(), found.ranks.end(),
       [](const rank_evidence& one, const rank_evidence& other) { return one.rank < other.rank; });
-  for (const std::string& file : asked->memory_files) {
-    const std::string text = text_of_file(file);
-    if (!text.empty()) found.memory += file + "\n" + text;
-  }
-  found.kernel = kernel_lines();
+  found.memory = memory_counts(asked->memory_files);
   const std::string status = nccl.answer();
   found.nccl_counts = ras_counts(status);
   found.nccl_lag = sole_lag(status);

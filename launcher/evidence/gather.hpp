@@ -1,6 +1,6 @@
 // Gathers what is known of this node's ranks, before they are ended: their Python stacks (of those
 // that do not give them by py-spy, where that is installed), what the kernel says of them, what
-// they printed last, and what the system says of memory and GPUs.
+// they printed last, and what the system says of memory. Of the kernel's log see kernel_news.hpp.
 //
 // Thread rule: `gather` runs on a thread of its own and takes as long as the slowest rank, `limit`
 // at most; nothing else in it waits, but for the kernel, where a process is stuck in it (see
@@ -32,6 +32,9 @@ struct question {
 
 // A pidfd; none where the process is gone.
 unique_fd open_process(pid_t pid);
+
+// Of memory cgroups: "FILE\nlines" of each that can be read. It may wait where memory is short.
+std::string memory_counts(const std::vector<std::string>& files);
 
 node_evidence gather(const std::shared_ptr<question>& asked);
 

@@ -18,6 +18,7 @@ struct rank_evidence {
   std::uint32_t rank = 0;
   std::uint32_t local_rank = 0;
   pid_t pid = -1;
+  std::string end;           // how it ended, as a sentence; empty: it lived, and was looked at
   char state = '?';          // as /proc/PID/stat has it: R, S, D, T ...; '?': it is gone
   std::string wait_channel;  // the kernel's function in which it sleeps; empty: none, or not told
   std::string kernel_stack;  // where this user may read it

@@ -450,6 +450,7 @@ void worker_group::state::apply(const workers::tell_ended& effect) {
   one.end.rank = one.command.rank;
   one.end.pid = one.pid;
   one.end.tail = one.errors_tail.text();
+  one.end.output_tail = one.output_tail.text();
   words.push_back([end = one.end](const events& to) {
     if (to.ended) to.ended(end);
   });

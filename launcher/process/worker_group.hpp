@@ -69,8 +69,9 @@ struct worker_end {
   pid_t pid = -1;
   exit_status status;
   std::chrono::steady_clock::time_point ended_at;  // the process, not its pipes
-  std::string tail;  // the last 4 KiB of its standard error, valid UTF-8
-  // The same as of when it was first signalled; empty: it never was.
+  std::string tail;         // the last 4 KiB of its standard error, valid UTF-8
+  std::string output_tail;  // of its standard output, likewise
+  // `tail` as of when it was first signalled; empty: it never was.
   std::string tail_before_stop;
   log::output_loss lost;  // of its output, because nobody read ours in time
 };

@@ -1,6 +1,7 @@
 """Machines that this one is not, each a `prefix` in front of a command: what is mounted over the
 files that programs look at is seen by that command alone."""
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,11 @@ def without_installed_libraries():
 def with_shared_memory(size):
     """A container's /dev/shm, of `size` as mount(8) has it."""
     return _behind(f"mount -t tmpfs -o size={size} tmpfs /dev/shm", "a small /dev/shm")
+
+
+def with_kernel_log(file):
+    """Where the kernel's log is this file, to which a test may write."""
+    return _behind(f"mount --bind {shlex.quote(str(file))} /dev/kmsg", "a log of the kernel")
 
 
 def with_folder(folder):

@@ -41,7 +41,26 @@ TEST_CASE("the evidence of a round is a folder with a file for each rank and one
   CHECK(tests::content_of(folder + "/node.txt") ==
         "rank 3 stood in forward (train.py:88)\n\n"
         "== memory\n/sys/fs/cgroup/memory.events\noom 1\n\n"
-        "== the kernel's log, the last ten minutes\nNVRM: Xid 79\n");
+        "== the kernel's log since the round began\nNVRM: Xid 79\n");
+}
+
+TEST_CASE("of a rank that was not looked at the evidence says how it ended, and its last words") {
+  const tests::temporary_folder above;
+  const std::string folder = above.path + "/evidence";
+  rank_evidence failed;
+  failed.rank = 2;
+  failed.pid = 4711;
+  failed.end = "it ended: exit code 3";
+  failed.output_tail = "step 7";
+  failed.errors_tail = "loss is NaN";
+  CHECK(write_evidence(folder, {{failed}, "", {"NVRM: Xid 79"}, ""}).empty());
+  CHECK(tests::content_of(folder + "/rank_2.txt") ==
+        "rank 2 (local rank 0), process 4711\n"
+        "it ended: exit code 3\n\n"
+        "== the end of its standard output\nstep 7\n\n"
+        "== the end of its standard error\nloss is NaN\n");
+  CHECK(tests::content_of(folder + "/node.txt") ==
+        "\n== the kernel's log since the round began\nNVRM: Xid 79\n");
 }
 
 TEST_CASE("what stands in the folder's place is neither followed nor written over") {
