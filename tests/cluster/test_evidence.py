@@ -172,6 +172,26 @@ def test_a_rank_that_never_answers_delays_a_stop_by_no_more_than_the_limit(clust
     cluster.nothing_left()
 
 
+def test_a_rank_that_writes_without_end_in_place_of_its_stack_is_cut_off(cluster, tmp_path):
+    """Into the file of its stack, on and on; to 64 MB, for the machine's sake."""
+    script = write(tmp_path, """
+        if attempt == 0 and rank == 1 and step == 1:
+            (file,) = [int(name) for name in os.listdir("/proc/self/fd")
+                       if os.path.exists(f"/proc/self/fd/{name}")
+                       and "ddprun-stack" in os.readlink(f"/proc/self/fd/{name}")]
+            while True:
+                if os.fstat(file).st_size < 64_000_000:
+                    os.write(file, b"x" * 65536)
+    """, limit=1)
+    agent = start(cluster, script, "--log-dir", tmp_path / "logs", "--tee", 3)
+    assert agent.wait() == 0, agent.err()
+    (folder,) = (tmp_path / "logs").glob("*/attempt_0/evidence")
+    text = (folder / "rank_1.txt").read_text()
+    assert "x" * 1000 in text and len(text) < 100_000
+    assert "attempt 1 has ended well" in agent.out()
+    cluster.nothing_left()
+
+
 def test_a_rank_that_waits_for_a_signal_is_not_woken(cluster, tmp_path):
     """Ours would be taken for the one that it waits for."""
     script = write(tmp_path, """
