@@ -112,7 +112,7 @@ def test_a_guardian_waits_for_no_disk(cluster):
     """A page of its program, or a file, on a server that hangs is nothing that it needs."""
     if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] != resource.RLIM_INFINITY and os.getuid():
         pytest.skip("this user may not lock a program into memory (ulimit -l)")
-    _, (a, _) = two_nodes(cluster, workers=1)
+    daemon, (a, _) = two_nodes(cluster, workers=1)
     cluster.started(1, 2)
     process = Path(f"/proc/{guardian_of(cluster, a)}")
 
@@ -125,3 +125,4 @@ def test_a_guardian_waits_for_no_disk(cluster):
     assert os.readlink(process / "cwd") == "/"
     cluster.finish(2)
     assert a.wait() == 0
+    cluster.nothing_left(but=[daemon])
