@@ -29,17 +29,21 @@ void agent::state::handle(const daemon_connected& event) {
 
 void agent::state::handle(const daemon_disconnected& event) {
   daemon.failed(event.text);
-  if (!daemon.was_in_session() && !daemon.has_tried()) {
-    note(note_level::info, "waiting for the rendezvous daemon at " + endpoints_text + ": " +
-                               event.text + "; trying for " + to_text(timing.join_timeout));
-  }
+  note_first_failure(event.text);
   connect_again();
+}
+
+// The next ones would say the same.
+void agent::state::note_first_failure(const std::string& text) {
+  if (daemon.was_confirmed() || daemon.has_tried()) return;
+  note(note_level::info, "waiting for the rendezvous daemon at " + endpoints_text + ": " + text +
+                             "; trying for " + to_text(timing.join_timeout));
 }
 
 // Daemons that know nothing of each other must not share the nodes of a run: whom one of these has
 // welcomed stays with it. Those with an epoch know which of them decides.
 void agent::state::connect_again(bool elsewhere) {
-  const bool is_lost = daemon.is_in_session();
+  const bool is_lost = daemon.is_confirmed();
   if (!daemon.was_in_session() || (!is_lost && word.epoch() != 0)) elsewhere = true;
   if (elsewhere) endpoint_index = (endpoint_index + 1) % options.endpoints.size();
   const duration delay = jittered(daemon.ended(now, timing.reconnect_grace));
@@ -71,10 +75,6 @@ void agent::state::welcomed_by(const welcome& message) {
     return;
   }
   word.enter_epoch(message.epoch);
-  if (daemon.was_in_session()) {
-    note(note_level::info, "reached the rendezvous daemon at " + endpoints_text + " again, after " +
-                               to_text(now - daemon.apart_since()));
-  }
   daemon.welcomed();
   has_been_turned_away = false;
   warn_of_version(message.version);
@@ -91,6 +91,16 @@ void agent::state::welcomed_by(const welcome& message) {
   if (here.instance() == 0) word.forget_instance();
 }
 
+// It has said something of use since its welcome.
+void agent::state::confirm_session() {
+  if (!daemon.is_in_session() || daemon.is_confirmed()) return;
+  if (daemon.was_confirmed()) {
+    note(note_level::info, "reached the rendezvous daemon at " + endpoints_text + " again, after " +
+                               to_text(now - daemon.apart_since()));
+  }
+  daemon.confirmed();
+}
+
 // Once for each that it meets.
 void agent::state::warn_of_version(const std::string& daemons) {
   if (std::exchange(daemon_version, daemons) == daemons) return;
@@ -101,6 +111,7 @@ void agent::state::warn_of_version(const std::string& daemons) {
 void agent::state::acked_by(const ack& message) {
   const moment sent = daemon.acked(message.seq);
   if (!sent) return;
+  confirm_session();
   here.causes.acked(message.seq);
   // This loop stood still, so nobody has renewed its lease for too long: the round may have
   // gone on without it. A daemon that has just been started answers every agent; only one that
@@ -205,6 +216,7 @@ duration agent::state::jittered(duration value) {
 void daemon_link::connected(std::string own_address, machine_time now) {
   is_connected_ = true;
   is_in_session_ = false;
+  is_confirmed_ = false;
   heard_ = now;
   own_address_ = std::move(own_address);
   // An answer to a status of an earlier connection cannot come any more.
@@ -215,11 +227,17 @@ void daemon_link::welcomed() {
   DDPRUN_ASSERT(is_connected_);
   is_in_session_ = true;
   was_in_session_ = true;
+}
+
+void daemon_link::confirmed() {
+  DDPRUN_ASSERT(is_in_session_);
+  is_confirmed_ = true;
+  was_confirmed_ = true;
   attempts_ = 0;
 }
 
 duration daemon_link::ended(machine_time now, duration reconnect_grace) {
-  if (is_in_session_) apart_since_ = now;
+  if (is_confirmed_) apart_since_ = now;
   hung_up();
   // The first try is soon, because reconnect_grace runs; then slower, and never all at once.
   const duration step = reconnect_grace / 8;
@@ -232,10 +250,11 @@ duration daemon_link::ended(machine_time now, duration reconnect_grace) {
 void daemon_link::hung_up() {
   is_connected_ = false;
   is_in_session_ = false;
+  is_confirmed_ = false;
 }
 
 void daemon_link::is_idle(machine_time now) {
-  if (!is_in_session_) apart_since_ = std::max(apart_since_, now);
+  if (!is_confirmed_) apart_since_ = std::max(apart_since_, now);
 }
 
 std::uint64_t daemon_link::send_status(time_point now) {

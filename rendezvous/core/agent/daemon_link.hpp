@@ -4,7 +4,12 @@
 //   state                  becomes                by
 //   apart                  connected              connected
 //   connected              in a session           welcomed
-//   connected, in session  apart                  ended, hung_up; connected again
+//   in a session           confirmed              confirmed
+//   any but apart          apart                  ended, hung_up; connected again
+//
+// A session is confirmed by the first answer or order after the welcome that can be used. One that
+// ends before is a failed try: whatever welcomes and then says what cannot be read is dialled ever
+// more slowly, and given up.
 //
 // Always: who is in a session is connected; what may still be answered was sent on this connection.
 // Numbers of statuses grow over all connections.
@@ -32,12 +37,14 @@ class daemon_link {
   void connected(std::string own_address, machine_time now);
   void heard(machine_time now) { heard_ = now; }
   void welcomed();
+  void confirmed();
   void failed(std::string text) { error_ = std::move(text); }
   // It ended, or could not be made. How long to wait before the next try, but for the jitter.
   duration ended(machine_time now, duration reconnect_grace);
   // This side ends it for good.
   void hung_up();
-  // Nothing keeps this node busy: time without a session counts from now on at the earliest.
+  // Nothing keeps this node busy: time without a confirmed session counts from now on at the
+  // earliest.
   void is_idle(machine_time now);
 
   // The next status goes out. Its number.
@@ -50,7 +57,9 @@ class daemon_link {
   bool is_connected() const { return is_connected_; }
   bool is_in_session() const { return is_in_session_; }
   bool was_in_session() const { return was_in_session_; }
-  bool has_tried() const { return attempts_ > 0; }  // since the last session
+  bool is_confirmed() const { return is_confirmed_; }
+  bool was_confirmed() const { return was_confirmed_; }
+  bool has_tried() const { return attempts_ > 0; }  // since the last confirmed session
   machine_time apart_since() const { return apart_since_; }
   // When the newest status that was acknowledged was sent: the lease counts from then.
   const moment& leased_from() const { return leased_from_; }
@@ -69,9 +78,11 @@ class daemon_link {
   bool is_connected_ = false;
   bool is_in_session_ = false;
   bool was_in_session_ = false;  // ever
-  machine_time apart_since_;     // without a session; counts towards join_timeout
-  machine_time heard_;           // the newest word on this connection
-  time_point status_at_;         // the newest status was queued
+  bool is_confirmed_ = false;
+  bool was_confirmed_ = false;  // ever
+  machine_time apart_since_;    // without a confirmed session; counts towards join_timeout
+  machine_time heard_;          // the newest word on this connection
+  time_point status_at_;        // the newest status was queued
   std::uint64_t status_seq_ = 0;
   std::deque<sent_status> unacked_;
   unsigned attempts_ = 0;

@@ -34,8 +34,11 @@ leave_reason agent::state::reason_of_close(int exit_code) const {
 void agent::state::told(const desired& message) {
   if (!daemon.is_in_session() || out.leaving()) return;
   if (const std::string problem = problem_of(message); !problem.empty()) {
-    return drop_daemon("its order makes no sense: " + problem);
+    const std::string text = "its order makes no sense: " + problem;
+    note_first_failure(text);
+    return drop_daemon(text);
   }
+  confirm_session();
   if (!word.take(message)) return;
   changed = true;
   if (message.instance != 0) job = message.job;

@@ -77,6 +77,8 @@ struct agent::state {
 
   // In daemon.cpp.
   void welcomed_by(const welcome& message);
+  void confirm_session();
+  void note_first_failure(const std::string& text);
   void warn_of_version(const std::string& daemons);
   void acked_by(const ack& message);
   void refused_by(const refused& message);

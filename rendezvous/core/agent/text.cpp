@@ -56,7 +56,7 @@ std::string agent::state::unreachable_text() const {
     return "the workers of this node succeeded, but there has been no rendezvous daemon at " +
            endpoints_text + " for " + tried + last;
   }
-  if (daemon.was_in_session()) {
+  if (daemon.was_confirmed()) {
     return "lost the rendezvous daemon at " + endpoints_text + " and tried for " + tried +
            " to reach it again" + last +
            "; check whether that host or the agent that hosted the daemon has ended";

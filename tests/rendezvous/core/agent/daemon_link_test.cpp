@@ -61,7 +61,7 @@ TEST_CASE("the start of the lease never falls back") {
   CHECK(link.leased_from() == origin + 2s);
 }
 
-TEST_CASE("tries are doubled up to half of the grace or a second, and begin anew with a session") {
+TEST_CASE("tries are doubled up to half of the grace or a second, and begin anew once confirmed") {
   daemon_link link;
   link.start(machine_origin);
   CHECK_FALSE(link.has_tried());
@@ -70,8 +70,12 @@ TEST_CASE("tries are doubled up to half of the grace or a second, and begin anew
   CHECK(link.ended(machine_origin, 4s) == 1s);
   CHECK(link.has_tried());
   link.connected("10.0.0.2", machine_origin);
-  CHECK(link.has_tried());
   link.welcomed();
+  CHECK(link.has_tried());
+  CHECK(link.ended(machine_origin, 4s) == 1s);  // a welcome alone is no session
+  link.connected("10.0.0.2", machine_origin);
+  link.welcomed();
+  link.confirmed();
   CHECK_FALSE(link.has_tried());
   CHECK(link.ended(machine_origin, 400ms) == 50ms);
   for (int i = 0; i < 40; ++i)
@@ -79,7 +83,7 @@ TEST_CASE("tries are doubled up to half of the grace or a second, and begin anew
   CHECK(link.ended(machine_origin, 400ms) == 200ms);
 }
 
-TEST_CASE("time apart counts from the end of the last session, not from a failed try") {
+TEST_CASE("time apart counts from the end of the last confirmed session, not from a failed try") {
   daemon_link link;
   link.start(machine_origin);
   link.ended(machine_origin + 5s, 1s);
@@ -88,13 +92,22 @@ TEST_CASE("time apart counts from the end of the last session, not from a failed
   link.ended(machine_origin + 7s, 1s);  // no welcome: no session
   CHECK(link.apart_since() == machine_origin);
   CHECK_FALSE(link.was_in_session());
+  link.connected("10.0.0.2", machine_origin + 7s);
+  link.welcomed();
+  CHECK_FALSE(link.is_confirmed());
+  link.ended(machine_origin + 8s, 1s);  // nothing came after the welcome
+  CHECK(link.apart_since() == machine_origin);
+  CHECK(link.was_in_session());
+  CHECK_FALSE(link.was_confirmed());
   link.connected("10.0.0.2", machine_origin + 8s);
   link.welcomed();
-  link.is_idle(machine_origin + 9s);  // says nothing to who is in a session
+  link.confirmed();
+  link.is_idle(machine_origin + 9s);  // says nothing to who is in a confirmed session
   CHECK(link.apart_since() == machine_origin);
   link.ended(machine_origin + 10s, 1s);
   CHECK(link.apart_since() == machine_origin + 10s);
-  CHECK(link.was_in_session());
+  CHECK(link.was_confirmed());
+  CHECK_FALSE(link.is_confirmed());
   link.is_idle(machine_origin + 12s);
   CHECK(link.apart_since() == machine_origin + 12s);
 }

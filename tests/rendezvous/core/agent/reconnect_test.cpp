@@ -7,6 +7,7 @@ using namespace std::chrono_literals;
 using namespace ddprun;
 using namespace ddprun::core;
 using Catch::Contains;
+using Catch::StartsWith;
 using ddprun::tests::agent_story;
 
 namespace {
@@ -284,6 +285,71 @@ TEST_CASE("a welcome with timers that no machine can work with is none") {
   story.pass(700s);
   REQUIRE(story.left);
   CHECK(story.left->text.find("heartbeat_interval is 0.000001 s, and may be") != std::string::npos);
+}
+
+// What this one says after its welcome cannot be read, so the connection ends there.
+TEST_CASE("a daemon that only welcomes is no session: tries slow down, and end at join_timeout") {
+  agent_story story;
+  story.daemon_acks = false;
+  story.timing.join_timeout = 60s;
+  const std::string garbage = "the answer cannot be read: no JSON";
+  SECTION("its connection ends") {
+    int tries = 0;
+    for (; tries < 200 && !story.left; ++tries) {
+      story.connect();
+      story.lose_daemon(garbage);
+      if (!story.left) story.pass(story.all<connect_daemon>().back().delay);
+    }
+    // From one to the next half a second in the end, one and a half at most.
+    CHECK(tries >= 40);
+    CHECK(tries < 140);
+  }
+  SECTION("its order makes no sense") {
+    for (int tries = 0; tries < 200 && !story.left; ++tries) {
+      story.connect();
+      desired lie = story.order(desired_phase::wait, 1);
+      lie.round = count_max + 1;
+      story.say(lie);
+      if (!story.left) story.pass(story.all<connect_daemon>().back().delay);
+    }
+  }
+  REQUIRE(story.left);
+  CHECK(story.left->exit_code == unmet_exit_code);
+  CHECK_THAT(story.left->text, StartsWith("cannot reach the rendezvous daemon at "));
+  CHECK(story.now() < agent_story::origin + 62s);
+  // Said once, not at each try.
+  CHECK(notes(story).find("again, after") == std::string::npos);
+  CHECK(notes(story).find("lost the rendezvous daemon") == std::string::npos);
+  const std::string waiting = "waiting for the rendezvous daemon";
+  CHECK(notes(story).find(waiting) != std::string::npos);
+  CHECK(notes(story).find(waiting) == notes(story).rfind(waiting));
+}
+
+TEST_CASE("an order that can be obeyed makes a session of a welcome, as an ack does") {
+  agent_story story;
+  story.daemon_acks = false;
+  story.timing.join_timeout = 60s;
+  const bool is_acked = GENERATE(true, false);
+  const auto meet = [&] {
+    story.connect();
+    if (is_acked) {
+      story.ack_status();
+    } else {
+      story.want(desired_phase::wait, 0);
+    }
+  };
+  for (int tries = 0; tries < 20; ++tries)
+    story.lose_daemon();
+  meet();
+  story.forget();
+  story.pass(3s);
+  story.lose_daemon();
+  CHECK(story.all<connect_daemon>().back().delay <= story.timing.reconnect_grace / 4);
+  CHECK_THAT(notes(story), Contains("lost the rendezvous daemon"));
+  story.forget();
+  story.pass(2s);
+  meet();
+  CHECK_THAT(notes(story), Contains("again, after 2 s"));
 }
 
 TEST_CASE("words with numbers that no daemon reaches end the session, and are not repeated") {
