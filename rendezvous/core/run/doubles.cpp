@@ -1,8 +1,6 @@
-// Places that people gave their nodes, where each must have its own: --node-id, and --node-rank of
-// the static form and of engines that count their hosts. Of the nodes that came for one place, one
-// takes part.
+#include "rendezvous/core/run/doubles.hpp"
+
 #include "rendezvous/core/messages/validation.hpp"
-#include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>

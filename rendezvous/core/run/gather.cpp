@@ -9,7 +9,6 @@
 #include "rendezvous/core/run/master_address.hpp"
 #include "rendezvous/core/run/nodes.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
-#include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What nodes gather in, and what the choice of the next round waits for: DESIGN.md, rules 1, 2
-// and 7.
+// What nodes gather in, what the choice of the next round waits for, and who sits out of it:
+// DESIGN.md, rules 1, 2, 7, 13 and 14.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -8,10 +8,23 @@
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace ddprun::core {
 
+class closed_instances;
+struct current_instance;
+class entered_phase;
+class membership;
 struct node;
+class outbox;
+class persisted_run;
+struct rank_assignment;
+class roster;
+class stale_workers;
+class wait_message;
 
 // The nodes that are here for the next round, by what they ask for: nodes that agree on the
 // settings are of one group, and each group has its last call. Before the first round there may be
@@ -121,5 +134,24 @@ class settle_timer {
   machine_time until_{};
   std::optional<machine_time> pause_until_;
 };
+
+// Gathering, choosing, and who sits out.
+
+void note_changes(current_instance& current, time_point real_now, const std::vector<node*>& from,
+                  const rank_assignment& chosen);
+void forget_changes(current_instance& current, roster& nodes);
+assignment assignment_of(const current_instance& current, const membership& of);
+std::vector<node*> left_drained(const roster& nodes);
+std::string unhealthy_text(const roster& nodes, const std::set<std::uint64_t>& unhealthy);
+std::string health_phrase(const current_instance& current, const roster& nodes,
+                          const gathering& groups, const std::set<std::uint64_t>& unhealthy);
+void dismiss_unhealthy(roster& nodes, const std::set<std::uint64_t>& unhealthy,
+                       const wait_message& notice);
+void watch_health(std::set<std::uint64_t>& unhealthy, node& who);
+void tell_taken(current_instance& current, outbox& out, const std::string& text);
+machine_time gather_until(const entered_phase& phase, const current_instance& current,
+                          const stale_workers& older, const closed_instances& closed,
+                          const persisted_run& earlier, const timers& timing,
+                          const machine_clock& clock);
 
 }  // namespace ddprun::core

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
+#include "rendezvous/base/machine_timers.hpp"
 #include "rendezvous/base/shared_list.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/messages.hpp"
@@ -19,6 +20,18 @@
 #include <string>
 
 namespace ddprun::core {
+
+struct agent_joined;
+class entered_phase;
+struct node;
+class outbox;
+class persisted_run;
+class roster;
+class round_memberships;
+class round_numbers;
+class round_stop;
+struct run_options;
+class wait_message;
 
 // The instances of a run that are over, newest first: how each ended, who of it is still to be
 // told, and who of it may live on.
@@ -180,5 +193,58 @@ class stale_workers {
   orders ending_;
   time_point lost_until_{};
 };
+
+// Whose the instance is.
+
+// Its command line cannot work there, and it was never part of a round.
+bool cannot_start(const status& said);
+
+// What a node that was asked to leave, by this status, exits with when nobody goes on.
+int code_of_drain(const status& said);
+
+const std::optional<started_job>& job_here(const run_options& options, const entered_phase& phase,
+                                           const current_instance& current);
+std::string place_taken_text(const run_options& options, const entered_phase& phase,
+                             const current_instance& current, instance_id instance,
+                             const std::optional<started_job>& job);
+bool may_be_same_job(const run_options& options, const std::optional<started_job>& one,
+                     const std::optional<started_job>& other);
+
+// What may still live of the instances before this one, and how they ended.
+
+// A round of its instance is on, or was: of that it can say more than a newcomer.
+bool knows_of_round(const status& said);
+
+bool completes_success(const entered_phase& phase, current_instance& current,
+                       const round_numbers& rounds, const node& who);
+time_point older_until(const stale_workers& older, const closed_instances& closed,
+                       const persisted_run& earlier, const machine_clock& clock);
+bool older_may_live(const current_instance& current, const stale_workers& older,
+                    const closed_instances& closed, const persisted_run& earlier,
+                    const machine_clock& clock);
+timer_moment older_deadline(const current_instance& current, const stale_workers& older,
+                            const closed_instances& closed, const persisted_run& earlier,
+                            const roster& nodes, const machine_clock& clock);
+const leftovers* sole_older(const stale_workers& older, const closed_instances& closed,
+                            const machine_clock& clock);
+std::string older_reason(const current_instance& current, const stale_workers& older,
+                         const closed_instances& closed, const persisted_run& earlier,
+                         const roster& nodes, const machine_clock& clock);
+void watch_ending(stale_workers& older, wait_message& notice, machine_time now, node& who);
+void remember_lost(const entered_phase& phase, const current_instance& current,
+                   stale_workers& older, const closed_instances& closed, const machine_clock& clock,
+                   const node& who, bool proof);
+void remember_leftovers(current_instance& current, const round_numbers& rounds,
+                        const round_memberships& memberships, const round_stop& stop,
+                        const timers& timing, const machine_clock& clock);
+void leave_other_job(stale_workers& older, closed_instances& closed, round_numbers& rounds,
+                     outbox& out, const std::optional<started_job>& before);
+void hear_of_unable(current_instance& current, wait_message& notice, outbox& out,
+                    const agent_joined& event);
+bool is_record_of_another(const run_options& options, const persisted_run& earlier,
+                          const roster& nodes);
+void learn_of_success(const run_options& options, const entered_phase& phase,
+                      current_instance& current, closed_instances& closed, outbox& out,
+                      closed_instance& record, const status& said);
 
 }  // namespace ddprun::core

@@ -1,4 +1,5 @@
-// The nodes of a run: what it remembers of one session, and all of them.
+// The nodes of a run: what it remembers of one session, and all of them; who of them may take part,
+// and is answered.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -16,6 +17,12 @@
 #include <utility>
 
 namespace ddprun::core {
+
+struct current_instance;
+class outbox;
+class recovery_claims;
+class round_numbers;
+struct run_options;
 
 // What a run remembers of one session.
 //
@@ -165,5 +172,33 @@ class roster {
   std::map<std::pair<machine_time, std::uint64_t>, node*> watch_;
   std::uint64_t next_order_ = 1;
 };
+
+// Nodes without connection that have no place in the round either: they may come back.
+inline constexpr std::size_t absent_nodes_max = 8192;
+
+// Workers may live, or may have been started, in the round that this status names; they live there,
+// and are to be ended before another round; they are wanted there: one table by phase.
+bool may_have_workers(const status& said);
+bool has_living_workers(const status& said);
+bool says_it_runs(const status& said);
+
+// Also one that was told to stop when all was done there.
+inline bool has_succeeded(const status& said) {
+  return said.phase == member_phase::succeeded || said.succeeded;
+}
+
+// Who is here, may take part, and is answered.
+
+void raise_restarts_used(current_instance& current, const node& by);
+bool is_audible(const current_instance& current, machine_time now, const node& who);
+bool is_able(const node& who);
+bool is_fit(const node& who);
+bool is_candidate(const roster& nodes, const node& who);
+bool is_acked(const recovery_claims& claims, const node& who);
+void watch_over(const current_instance& current, roster& nodes, node& who);
+std::string status_problem(const round_numbers& rounds, const outbox& out, const status& said,
+                           const hello& greeting);
+std::string hello_problem(const run_options& options, const round_numbers& rounds,
+                          const outbox& out, const hello& greeting, const node* known);
 
 }  // namespace ddprun::core

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
+#include "rendezvous/base/machine_timers.hpp"
 #include "rendezvous/base/shared_list.hpp"
+#include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/run/run_record.hpp"
 
@@ -15,6 +17,13 @@
 #include <vector>
 
 namespace ddprun::core {
+
+class closed_instances;
+struct current_instance;
+class roster;
+class round_memberships;
+struct run_options;
+class stale_workers;
 
 // The members of a round of an earlier daemon by what they are known again (lasting_name), and
 // which of them are back: if all are, they had died together, and the same commands were started
@@ -131,5 +140,22 @@ class record_persistence {
   std::uint64_t revision_ = 0;        // its number
   std::uint64_t kept_ = 0;
 };
+
+// What is kept, and what is made of what was kept.
+
+void go_on_from(current_instance& current, round_numbers& rounds, const run_record& record);
+std::optional<time_point> persisted_living_until(const machine_clock& clock,
+                                                 const persisted_run& earlier);
+timer_moment lost_instance_at(const current_instance& current, const persisted_run& earlier,
+                              const roster& nodes);
+run_record record_of(const run_options& options, const current_instance& current,
+                     const round_numbers& rounds, const closed_instances& closed);
+void foresee_charge(const current_instance& current, const round_numbers& rounds,
+                    time_point real_now, const std::optional<cause>& why, run_record& record);
+void note_placed(current_instance& current, const round_memberships& memberships,
+                 const timers& timing);
+void remember_older(const current_instance& current, const stale_workers& older,
+                    const closed_instances& closed, const persisted_run& earlier,
+                    const timers& timing, const machine_clock& clock, run_record& record);
 
 }  // namespace ddprun::core

@@ -15,8 +15,6 @@
 // these give way: the time begins anew.
 #include "rendezvous/core/run/recovery.hpp"
 
-#include "rendezvous/core/run/dead_members.hpp"
-#include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/state.hpp"
 
 #include <algorithm>

@@ -1,14 +1,33 @@
-// What a daemon that was started again waits for.
+// What a daemon that was started again waits for, what it makes of the claims of those that come
+// back, and what becomes of those that do not.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
+#include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/run/run.hpp"
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace ddprun::core {
+
+struct current_instance;
+class entered_phase;
+class membership;
+struct node;
+class persisted_run;
+class round_age;
+class round_memberships;
+class round_numbers;
+class settings_group;
 
 // What is waited for when nodes come with an instance that this daemon does not know: until when
 // the others of it may still come, and the newest round that any of each instance has named, also
@@ -41,5 +60,82 @@ class recovery_claims {
   std::uint32_t windows_reopened_ = 0;
   std::map<instance_id, round_number> newest_;
 };
+
+// Memberships of rounds of an earlier daemon whose workers are dead for certain, by the word of
+// their agent's guardian. That daemon lived in the agent and died with it, so nobody here knows its
+// session: its guardian says where its workers were, and, for people, which node it was.
+//
+// Always: at most dead_members_max are remembered; of more the others are fenced by time.
+
+inline constexpr std::size_t dead_members_max = 64;
+
+struct dead_member {
+  instance_id instance = 0;
+  round_number round = 0;
+  std::uint32_t group_rank = 0;
+  auto operator<=>(const dead_member&) const = default;
+};
+
+class dead_members {
+ public:
+  void add(const dead_member& one, dead_node who = {}) {
+    if (memberships_.size() < dead_members_max) memberships_.try_emplace(one, std::move(who));
+  }
+  bool contains(const dead_member& one) const { return memberships_.contains(one); }
+  // Null: it is not known to be dead.
+  const dead_node* find(const dead_member& one) const {
+    const auto found = memberships_.find(one);
+    return found == memberships_.end() ? nullptr : &found->second;
+  }
+  std::size_t count() const { return memberships_.size(); }
+  // Of this round there is one.
+  bool has_any_of(instance_id instance, round_number round) const {
+    const auto found = memberships_.lower_bound({instance, round, 0});
+    return found != memberships_.end() && found->first.instance == instance &&
+           found->first.round == round;
+  }
+
+ private:
+  std::map<dead_member, dead_node> memberships_;
+};
+
+// How a node was lost of which its guardian has told.
+inline constexpr const char* guardians_text =
+    "its ddprun process died, and its guardian killed the workers";
+
+// All members of the newest round are here and say that they run it.
+bool is_complete(const std::vector<node*>& claimants, round_number newest,
+                 const dead_members& dead = {});
+
+// Claims, and what is made of them.
+
+bool is_of_running_instance(const entered_phase& phase, const current_instance& current,
+                            const recovery_claims& claims, const node& who);
+bool is_recovering(const entered_phase& phase, const recovery_claims& claims);
+void remember_claim(recovery_claims& claims, const node& who);
+round_number newest_named(const recovery_claims& claims, const std::vector<node*>& claimants);
+bool is_outdated_claim(const recovery_claims& claims, const node& who);
+bool outdates_found_round(const current_instance& current, const round_numbers& rounds,
+                          const recovery_claims& claims, const persisted_run& earlier,
+                          const node& who);
+settings_group& group_of_most(const std::vector<node*>& claimants);
+void place_found(round_memberships& memberships, const std::vector<node*>& claimants);
+void take_found_facts(current_instance& current, round_age& age,
+                      const std::vector<node*>& claimants);
+
+// Those of a found round that have not come back.
+
+// Null: it is not known to be dead.
+const dead_node* dead_holder(const dead_members& dead, const current_instance& current,
+                             const round_numbers& rounds, const membership& of);
+void add_ends_of_missing(const dead_node* who, const current_instance& current,
+                         std::vector<ended_ranks>& ends);
+cause cause_of_missing(const current_instance& current, const round_numbers& rounds,
+                       const dead_members& dead, const membership& of, std::string text);
+std::optional<cause> cause_of_not_back(const current_instance& current, const round_numbers& rounds,
+                                       const round_memberships& memberships,
+                                       const dead_members& dead);
+void remember_dead(current_instance& current, time_point real_now, const dead_node& who,
+                   const cause& why);
 
 }  // namespace ddprun::core

@@ -1,8 +1,13 @@
 // What failures cost an instance: restarts and node losses, quick failures in a row, and how often
-// each node failed first. DESIGN.md, rules 6, 12 and 13.
+// each node failed first; the cause of a failed round, and what is said of it. DESIGN.md, rules 5,
+// 6, 11, 12 and 13.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
+#include "rendezvous/base/machine_timers.hpp"
+#include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/run/run_record.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,6 +19,20 @@
 #include <utility>
 
 namespace ddprun::core {
+
+struct current_instance;
+class dead_members;
+class entered_phase;
+class gathering;
+struct node;
+class outbox;
+class roster;
+class round_age;
+class round_memberships;
+class round_numbers;
+class round_stop;
+struct run_options;
+class settle_timer;
 
 // What an instance has been charged: failures of workers against --max-restarts, losses of nodes
 // within an hour against --max-node-losses.
@@ -146,5 +165,61 @@ class node_failures {
   std::map<std::string, entry> nodes_;
   std::size_t left_out_ = 0;
 };
+
+// Causes, and what is said of a round.
+
+cause cause_of(const round_numbers& rounds, const node& who, cause_class kind);
+void collect_causes(const round_numbers& rounds, root_cause& causes, time_point real_now,
+                    const node& who);
+void keep_tails(const status& before, status& newest);
+bool is_drain(const node& member, const cause& one);
+std::optional<cause> final_cause(const round_numbers& rounds, const round_memberships& memberships,
+                                 const root_cause& causes, const round_stop& stop,
+                                 const machine_clock& clock);
+duration lasted_so_far(const entered_phase& phase, const round_age& age, machine_time now);
+void add_report(current_instance& current, const round_numbers& rounds,
+                const round_memberships& memberships, const dead_members& dead,
+                const std::optional<cause>& why);
+std::string what_is_next(const current_instance& current, time_point real_now,
+                         const std::optional<cause>& charged);
+std::string why_it_ends(const std::optional<cause>& why, const std::string& text);
+void tell_report(current_instance& current, const roster& nodes, outbox& out, bool is_last,
+                 int exit_code, std::string next);
+void tell_what_is_next(current_instance& current, const roster& nodes, outbox& out);
+void tell_report_again(const current_instance& current, outbox& out, node& who);
+
+// What a failure costs.
+
+struct blamed_node {
+  session_id session;
+  std::string name;   // that lasts
+  std::string label;  // in messages
+  std::uint32_t failures = 0;
+  bool is_left_out = false;  // from now on
+};
+blamed_node blame(current_instance& current, const round_memberships& memberships,
+                  const std::optional<cause>& why);
+std::optional<run_end> end_beyond_budget(const current_instance& current, time_point real_now,
+                                         const cause& why);
+std::optional<run_end> charge(current_instance& current, const roster& nodes, time_point real_now,
+                              const std::optional<cause>& why, blamed_node& by);
+bool can_do_without(const current_instance& current, const roster& nodes, const blamed_node& one);
+std::string why_it_gives_up(const current_instance& current);
+std::string quick_row_text(const current_instance& current, const timers& timing);
+bool is_short(const entered_phase& phase, const current_instance& current, const gathering& groups);
+std::string left_out_text(const run_options& options, const current_instance& current,
+                          const std::string& name);
+std::string health_advice(const node& who);
+std::string left_out_advice(const current_instance& current, const std::string& name);
+void end_age(current_instance& current, const round_age& age, machine_time now,
+             const timers& timing);
+duration pause_before_next(const current_instance& current, settle_timer& choice, machine_time now,
+                           const timers& timing, const std::optional<cause>& charged);
+std::string leave_out(current_instance& current, outbox& out, const blamed_node& by);
+std::string how_it_goes_on(current_instance& current, settle_timer& choice, machine_time now,
+                           const timers& timing, outbox& out, const std::optional<cause>& charged,
+                           const blamed_node& by);
+timer_moment refill_at(const entered_phase& phase, const current_instance& current,
+                       const round_age& age, const root_cause& causes, const timers& timing);
 
 }  // namespace ddprun::core

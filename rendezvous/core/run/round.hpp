@@ -16,7 +16,13 @@
 
 namespace ddprun::core {
 
+struct current_instance;
+class entered_phase;
 struct node;
+class outbox;
+class round_numbers;
+class settle_timer;
+class wait_message;
 
 // A membership is a member's place in the newest round, and what became of the member in it. It is
 // made anew for each round. Who holds it may be unknown, to a daemon that was started again.
@@ -274,5 +280,23 @@ class failure_grace {
   std::optional<machine_time> until_;
   std::size_t ranks_over_ = 0;
 };
+
+// How far the newest round is, and what its members say of it.
+
+std::string whereabouts_of(const round_memberships& memberships, std::uint32_t world_size);
+bool is_prepared(const current_instance& current, const round_numbers& rounds,
+                 const round_memberships& memberships);
+void note_success(round_memberships& memberships, const node& member);
+void remember_loss(const entered_phase& phase, settle_timer& choice, machine_time now,
+                   const timers& timing);
+void hear_stall(const entered_phase& phase, const round_memberships& memberships,
+                round_stalls& stalls, machine_time now, const node& who, const status& before);
+void hear_restored(const entered_phase& phase, round_memberships& memberships, machine_time now,
+                   duration start_timeout, const node& who, const status& before);
+void tell_hung(const current_instance& current, const round_numbers& rounds,
+               const round_memberships& memberships, outbox& out, std::uint32_t rank,
+               const std::string& text);
+void on_all_started(const current_instance& current, round_numbers& rounds, round_age& age,
+                    wait_message& notice, machine_time now, outbox& out);
 
 }  // namespace ddprun::core

@@ -17,7 +17,6 @@
 
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/messages/types.hpp"
-#include "rendezvous/core/run/dead_members.hpp"
 #include "rendezvous/core/run/run_record.hpp"
 
 #include <limits>
@@ -51,6 +50,14 @@ struct goodbye_received {
 // The connection ended, in whatever way; never sent for one that this machine disconnected.
 struct agent_disconnected {
   connection_id connection = 0;
+};
+// The holder of a membership, as far as its guardian has said it.
+struct dead_node {
+  std::string label;
+  std::string address;
+  std::uint32_t rank_first = 0;
+  std::uint32_t worker_count = 0;  // 0: not said
+  session_id session{};
 };
 struct guardian_reported {
   session_id session;

@@ -1,6 +1,8 @@
 // The inside of a run: what it remembers of its agents, and the functions that its rules are made
-// of, by source file. What has a lifetime or an invariant of its own is a part (DESIGN.md); rules
-// that need only some parts are in rules.hpp. Included by this folder only.
+// of that move it on, by source file. What has a lifetime or an invariant of its own is a part
+// (DESIGN.md). A rule that needs only some parts is a function in the header of its subject: what
+// it may read, and what it may change (a reference that is not const), is in its signature; with an
+// outbox it tells somebody. Included by this folder only.
 //
 // Time: conditions ("max nodes are here") are judged after every event; that an agent is lost, or
 // that a round did not start in time, is judged at `time_passed` only, because the caller drains
@@ -15,8 +17,7 @@
 #include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/base/machine_timers.hpp"
 #include "rendezvous/core/messages/cause.hpp"
-#include "rendezvous/core/run/dead_members.hpp"
-#include "rendezvous/core/run/entered_phase.hpp"
+#include "rendezvous/core/run/doubles.hpp"
 #include "rendezvous/core/run/gather.hpp"
 #include "rendezvous/core/run/instances.hpp"
 #include "rendezvous/core/run/nodes.hpp"
@@ -25,9 +26,9 @@
 #include "rendezvous/core/run/record.hpp"
 #include "rendezvous/core/run/recovery.hpp"
 #include "rendezvous/core/run/round.hpp"
-#include "rendezvous/core/run/rules.hpp"
 #include "rendezvous/core/run/run.hpp"
 #include "rendezvous/core/run/stop.hpp"
+#include "rendezvous/core/run/view.hpp"
 #include "rendezvous/core/run/waiting.hpp"
 
 #include <algorithm>
@@ -38,42 +39,30 @@
 
 namespace ddprun::core {
 
-// Nodes without connection that have no place in the round either: they may come back.
-inline constexpr std::size_t absent_nodes_max = 8192;
+// The phase of a run, and since when it is in it.
+class entered_phase {
+ public:
+  // It is asked at every turn: written as if it were the phase itself.
+  operator run_phase() const { return phase_; }  // NOLINT(google-explicit-constructor)
+  machine_time since() const { return since_; }
 
-// Workers may live, or may have been started, in the round that this status names; they live there,
-// and are to be ended before another round; they are wanted there: one table by phase.
-bool may_have_workers(const status& said);
-bool has_living_workers(const status& said);
-bool says_it_runs(const status& said);
+  void enter(run_phase next, machine_time at) { phase_ = next, since_ = at; }
 
-// Also one that was told to stop when all was done there.
-inline bool has_succeeded(const status& said) {
-  return said.phase == member_phase::succeeded || said.succeeded;
-}
+ private:
+  run_phase phase_ = run_phase::gathering;
+  machine_time since_{};
+};
 
-// Its command line cannot work there, and it was never part of a round.
-bool cannot_start(const status& said);
-
-// What a node that was asked to leave, by this status, exits with when nobody goes on.
-int code_of_drain(const status& said);
-
-// All members of the newest round are here and say that they run it.
-bool is_complete(const std::vector<node*>& claimants, round_number newest,
-                 const dead_members& dead = {});
-
-// How a node was lost of which its guardian has told.
-inline constexpr const char* guardians_text =
-    "its ddprun process died, and its guardian killed the workers";
-
-// A round of its instance is on, or was: of that it can say more than a newcomer.
-bool knows_of_round(const status& said);
-
-// How long whoever was told to stop, with this grace, may take before it counts as broken.
-inline duration stop_patience_of(const timers& timing, duration grace) {
-  return std::max(grace, timing.drain_grace) + timing.kill_wait + timing.stop_grace +
-         2 * timing.node_timeout;
-}
+// What agents are told, and by which timers: run.cpp.
+desired base_desired(const current_instance& current, const round_numbers& rounds, outbox& out,
+                     desired_phase what);
+message_pointer finished(desired value);
+const timers& timing_of(const current_instance& current, const node& member);
+bool may_gather(const entered_phase& phase, const recovery_claims& claims, const roster& nodes);
+// Nobody is here, and nobody is waited for.
+bool is_deserted(const entered_phase& phase, const current_instance& current,
+                 const stale_workers& older, const persisted_run& earlier, const roster& nodes,
+                 time_point at);
 
 struct run::state {
   run_options options;

@@ -1,5 +1,6 @@
-// The stop of a round: when it was ordered, who let go of the others, and from when on the next
-// round may start. Made anew for each stop; one that was never ordered holds nothing up.
+// The stop of a round, and the fencing of members that cannot be reached: when it was ordered, who
+// let go of the others, and from when on the next round may start. Made anew for each stop; one
+// that was never ordered holds nothing up.
 //
 // The next round may start only when no worker of the last one can live. A member that is reachable
 // says so. One that is not runs on while its tether to the leader answers, or, if it is the leader,
@@ -20,8 +21,11 @@
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
+#include "rendezvous/base/machine_timers.hpp"
+#include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -31,7 +35,12 @@
 
 namespace ddprun::core {
 
+struct current_instance;
+class entered_phase;
+class membership;
+struct node;
 class round_memberships;
+class wait_message;
 
 // A node's loop may be so late without noticing, and the kill itself takes a moment.
 inline constexpr duration late_kill = std::chrono::milliseconds(250);
@@ -88,5 +97,27 @@ class round_stop {
   std::map<std::uint32_t, machine_time> leader_acks_;       // by group rank: its newest ack, if old
   machine_time leased_until_{};
 };
+
+// How long whoever was told to stop, with this grace, may take before it counts as broken.
+inline duration stop_patience_of(const timers& timing, duration grace) {
+  return std::max(grace, timing.drain_grace) + timing.kill_wait + timing.stop_grace +
+         2 * timing.node_timeout;
+}
+
+// How a stop goes on, and until when the lost are fenced.
+
+timer_moment stop_overdue_at(const entered_phase& phase, const round_memberships& memberships,
+                             const round_stop& stop);
+bool shows_stop(const current_instance& current, const node& member, const status& said);
+void mark_reached(round_memberships& memberships, round_stop& stop, machine_time now,
+                  membership& of);
+void acknowledge(wait_message& notice, round_memberships& memberships, round_stop& stop,
+                 machine_time now, membership& of, const std::vector<tether_age>& acks = {});
+bool is_stop_over(const current_instance& current, const round_memberships& memberships,
+                  const round_stop& stop, const timers& timing, machine_time now);
+std::optional<machine_time> fence_until(const round_memberships& memberships,
+                                        const round_stop& stop, const timers& timing);
+void remember_departure(const entered_phase& phase, current_instance& current, wait_message& notice,
+                        time_point real_now, const node& who, const cause& why);
 
 }  // namespace ddprun::core

@@ -1,6 +1,8 @@
-// What nodes that wait are told: the message that they share, and who is missing.
+// What nodes that wait are told: the message that they share, who is missing, and why a node that
+// is here, or comes, cannot take part with the others.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <cstdint>
@@ -11,6 +13,17 @@
 #include <vector>
 
 namespace ddprun::core {
+
+struct current_instance;
+class entered_phase;
+class gathering;
+struct neighbour_seen;
+struct node;
+class roster;
+class round_memberships;
+struct run_options;
+class settings_group;
+class settle_timer;
 
 // What all who wait are told: one message, built once for all of them, and again when the reason
 // may have changed. Each hears of that at its own next heartbeat, so that n joins do not make n * n
@@ -85,5 +98,20 @@ class departures {
   std::map<session_id, entry> waited_;  // had no ranks; at most gone_waiting_max
   std::uint64_t next_order_ = 0;
 };
+
+// Who is missed, and why a node cannot be one of these.
+
+bool is_missed(const entered_phase& phase, const gathering& groups, const settle_timer& choice,
+               machine_time now);
+std::string spare_advice(const current_instance& current, const round_memberships& memberships);
+std::string names_in(const roster& nodes, const settings_group& group);
+std::string disagreement(const run_options& options, const roster& nodes, const settings_group& one,
+                         const settings_group& other);
+std::string full_text(const current_instance& current, const std::optional<started_job>& newcomer);
+std::string different_scripts(const run_options& options, const roster& nodes);
+std::string twins(const current_instance& current, const roster& nodes, machine_time now);
+std::string neighbour_text(const neighbour_seen& neighbour);
+std::string misfits(const run_options& options, const current_instance& current,
+                    const roster& nodes, machine_time now);
 
 }  // namespace ddprun::core

@@ -1,6 +1,6 @@
 // Fencing: when no worker of a node that cannot be reached can be alive.
 #include "rendezvous/core/messages/cause.hpp"
-#include "rendezvous/core/run/dead_members.hpp"
+#include "rendezvous/core/run/recovery.hpp"
 #include "rendezvous/core/run/stop.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"

@@ -1,0 +1,33 @@
+// Places that people gave their nodes, where each must have its own: --node-id, and --node-rank of
+// the static form and of engines that count their hosts. Of the nodes that came for one place, one
+// takes part.
+#pragma once
+
+#include "rendezvous/base/machine_clock.hpp"
+#include "rendezvous/core/messages/messages.hpp"
+
+#include <string>
+#include <vector>
+
+namespace ddprun::core {
+
+struct current_instance;
+struct node;
+class roster;
+
+// It is not known yet: its hello has just come.
+struct newcomer {
+  const hello& greeting;
+  const std::string& peer_address;
+  machine_time came;
+};
+bool may_be_dead(const node& other, const newcomer& who);
+bool holds_its_place(const roster& nodes, const node& who);
+std::vector<node*> doubles_of(const roster& nodes, const hello& of);
+bool replaces_one(const roster& nodes, const hello& of);
+std::string id_problem(const current_instance& current, const roster& nodes, machine_time now,
+                       const newcomer& who);
+std::string rank_problem(const current_instance& current, const roster& nodes, machine_time now,
+                         const newcomer& who);
+
+}  // namespace ddprun::core
