@@ -9,7 +9,7 @@
 namespace ddprun::launcher::evidence {
 namespace {
 
-constexpr std::size_t name_bytes_max = 200;
+constexpr std::size_t frame_name_bytes_max = 200;
 
 std::optional<stack_frame> frame_of(std::string_view line) {
   constexpr std::string_view opening = "  File \"";
@@ -25,8 +25,8 @@ std::optional<stack_frame> frame_of(std::string_view line) {
   if (error != std::errc()) return std::nullopt;  // "???": it is not known
   const std::string_view name = rest.substr(static_cast<std::size_t>(end - rest.data()));
   if (!name.starts_with(before_name)) return std::nullopt;
-  frame.file = line.substr(0, std::min(file_end, 4 * name_bytes_max));
-  frame.function = name.substr(before_name.size(), name_bytes_max);
+  frame.file = line.substr(0, std::min(file_end, 4 * frame_name_bytes_max));
+  frame.function = name.substr(before_name.size(), frame_name_bytes_max);
   return frame;
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t frames_max = 3;
 constexpr std::size_t raw_lines_max = 12;
-constexpr std::size_t line_bytes_max = 200;
+constexpr std::size_t shown_line_bytes_max = 200;
 
 std::string cut(std::string text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) return text;
@@ -116,7 +116,7 @@ void take_chain(failure_words& words, const std::vector<python_error>& chain) {
   words.is_secondary = is_secondary(chain.front()) && !chain.front().has_lost_origin;
   const auto last = std::find_if_not(chain.rbegin(), chain.rend(), is_secondary);
   const python_error& told = words.is_secondary || last == chain.rend() ? chain.front() : *last;
-  words.error = cut(told.text, line_bytes_max);
+  words.error = cut(told.text, shown_line_bytes_max);
   words.frames = last_own_frames(told.frames);
   words.known = known_of(told);
   for (const python_error& error : chain) {
@@ -141,7 +141,7 @@ std::vector<std::string> last_lines(const std::string& tail) {
   std::vector<std::string> lines;
   std::istringstream stream(tail);
   for (std::string line; std::getline(stream, line);)
-    lines.push_back(cut(line, line_bytes_max));
+    lines.push_back(cut(line, shown_line_bytes_max));
   if (lines.size() > raw_lines_max) lines.erase(lines.begin(), lines.end() - raw_lines_max);
   return lines;
 }
@@ -172,8 +172,8 @@ std::vector<std::string> failure_lines(const failure_words& words, const std::st
   if (!words.frames.empty()) {
     lines.emplace_back("where it failed, the innermost last:");
     for (const python_frame& frame : words.frames) {
-      lines.push_back("  " + cut(frame.place, line_bytes_max) +
-                      (frame.code.empty() ? "" : ": " + cut(frame.code, line_bytes_max)));
+      lines.push_back("  " + cut(frame.place, shown_line_bytes_max) +
+                      (frame.code.empty() ? "" : ": " + cut(frame.code, shown_line_bytes_max)));
     }
   } else if (!tail.empty()) {
     lines.emplace_back("the last lines that it wrote to stderr:");

@@ -1,4 +1,4 @@
-"""tests/support/check_hiding.py: which functions would be called in place of others."""
+"""tests/support/check_hiding.py: which functions and constants would be taken for others."""
 
 import subprocess
 import sys
@@ -12,6 +12,24 @@ class other {
   void apply(int);
 };
 }  // namespace ddprun
+"""
+CONSTANTS = """
+namespace ddprun {
+inline constexpr std::size_t line_bytes_max = 64 * 1024;
+struct limits {
+  const int depth = 3;
+};
+}  // namespace ddprun
+"""
+OWN_CONSTANT = """
+namespace ddprun::launcher {
+namespace {
+
+constexpr std::array<const char*, 2> NAME =
+    {"a", "b"};
+
+}  // namespace
+}  // namespace ddprun::launcher
 """
 OWN = """
 namespace ddprun::launcher {
@@ -58,3 +76,23 @@ def test_what_hides_nothing(tmp_path):
     member = OWN.replace("NAME", "agent::first_of")
     method = OWN.replace("NAME", "apply")
     assert not found(tmp_path, a_cpp=elsewhere, b_cpp=for_all, c_cpp=member, d_cpp=method)
+
+
+def test_a_constant_of_an_enclosing_namespace(tmp_path):
+    assert found(tmp_path, **{"limits.hpp": CONSTANTS},
+                 a_cpp=OWN_CONSTANT.replace("NAME", "line_bytes_max")) == [
+        "launcher/agent/a.cpp:5: line_bytes_max is this file's own and hides "
+        "ddprun::line_bytes_max of launcher/agent/limits.hpp: rename it"]
+
+
+def test_a_neighbours_own_constant(tmp_path):
+    own = OWN_CONSTANT.replace("NAME", "words")
+    text = OWN_CONSTANT.replace("constexpr std::array<const char*, 2> NAME =", "const text words{")
+    assert found(tmp_path, a_cpp=own, b_cpp=text) == [
+        "launcher/agent/b.cpp:5: words is launcher/agent/a.cpp's own, too: rename one of them"]
+
+
+def test_what_no_constant_hides(tmp_path):
+    member = OWN_CONSTANT.replace("NAME", "depth")
+    local = "namespace ddprun {\nvoid run() {\n  const int line_bytes_max = 3;\n}\n}\n"
+    assert not found(tmp_path, **{"limits.hpp": CONSTANTS}, a_cpp=member, b_cpp=local)

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 using Catch::Matchers::StartsWith;
 
 // Clocks are up to 1 % off; a write may take a second, and be waited for twice.
-constexpr duration slack = 3s;
+constexpr duration record_slack = 3s;
 
 // Changes every record before it is kept.
 mutant with_changed_records(std::function<void(core::run_record&)> change) {
@@ -85,7 +85,7 @@ std::string late_again(std::uint64_t seed, std::uint32_t newcomers, const mutant
   in.start_daemon(in.host_at(0));
   in.start_agent(in.host_at(1));
   in.start_agent(in.host_at(2));
-  if (!in.run_until_true([&] { return in.checks().any_full(2); }, slack)) return "no round";
+  if (!in.run_until_true([&] { return in.checks().any_full(2); }, record_slack)) return "no round";
   in.run_for(3s);
   in.kill_daemon();
   for (host_id on = 1; on <= 2; ++on) {
@@ -121,7 +121,7 @@ std::string failed_beyond(std::uint64_t seed, const mutant& mutation = {}) {
   in.start_daemon(in.host_at(0));
   in.start_agent(in.host_at(1));
   in.start_agent(in.host_at(2));
-  if (!in.run_until_true([&] { return in.checks().any_full(2); }, slack)) return "no round";
+  if (!in.run_until_true([&] { return in.checks().any_full(2); }, record_slack)) return "no round";
   in.run_for(1s);
   const instance_id failed = in.agents()[0]->group->instance;
   in.fail_worker(*in.agents()[random.below(2)]->group, 0, cause_class::exit, 3);
@@ -139,7 +139,7 @@ std::string failed_beyond(std::uint64_t seed, const mutant& mutation = {}) {
     in.start_agent(in.host_at(1));
     in.run_for(random.between(0ms, 2 * window));
     in.start_agent(in.host_at(2));
-    if (!in.run_until_true([&] { return in.checks().any_full(2); }, window + slack))
+    if (!in.run_until_true([&] { return in.checks().any_full(2); }, window + record_slack))
       return "what was started again does not run: " + in.current_daemon()->why();
     if (lives_in(in, failed)) return "another round of the instance that had failed";
     return in.violation();
@@ -169,7 +169,7 @@ std::string back_from_before(std::uint64_t seed, const mutant& mutation = {}) {
   in.start_daemon(in.host_at(0));
   in.start_agent(in.host_at(1));
   in.start_agent(in.host_at(2));
-  if (!in.run_until_true([&] { return in.checks().any_full(2); }, slack)) return "no round";
+  if (!in.run_until_true([&] { return in.checks().any_full(2); }, record_slack)) return "no round";
   in.run_for(1s);
   const instance_id before = in.agents()[0]->group->instance;
   const host_id away = in.agents()[1]->group->host;

@@ -14,17 +14,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint32_t nodes = 3;
+constexpr std::uint32_t settings_nodes = 3;
 
 // The daemon lives in the agent of host 0, which may be started last but one: whoever is quick, and
 // wherever the odd one is among them, it is the one that leaves.
 std::string play_two_settings(std::uint64_t seed) {
-  world_options options = quiet_schedule(seed, nodes).options;
+  world_options options = quiet_schedule(seed, settings_nodes).options;
   options.embeds = true;
   options.embedded_recovers = false;
   world in(options);
   random_source random = random_source(seed).fork(59);
-  for (std::uint32_t index = 0; index <= nodes; ++index)
+  for (std::uint32_t index = 0; index <= settings_nodes; ++index)
     in.add_host();
   in.set_endpoint(in.host_at(0));
 
@@ -33,14 +33,14 @@ std::string play_two_settings(std::uint64_t seed) {
   agent_wish odd_wish = wish;
   odd_wish.settings = options.settings;
   odd_wish.settings->restarts_max += 1;
-  std::vector<std::uint32_t> order = {0, 1, nodes};
+  std::vector<std::uint32_t> order = {0, 1, settings_nodes};
   for (std::size_t left = order.size(); left > 1; --left)
     std::swap(order[left - 1], order[random.below(left)]);
   agent* odd = nullptr;
   std::vector<agent*> right;
   for (const std::uint32_t host : order) {
-    agent& made = in.start_agent(in.host_at(host), host == nodes ? odd_wish : wish);
-    host == nodes ? void(odd = &made) : right.push_back(&made);
+    agent& made = in.start_agent(in.host_at(host), host == settings_nodes ? odd_wish : wish);
+    host == settings_nodes ? void(odd = &made) : right.push_back(&made);
     in.run_for(random.between(0ms, 1000ms));
   }
   if (!in.run_until_true([&] { return odd->left().has_value(); }, 10s))

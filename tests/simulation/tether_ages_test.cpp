@@ -13,12 +13,12 @@ namespace {
 using namespace std::chrono_literals;
 using Catch::Matchers::StartsWith;
 
-constexpr std::uint32_t nodes = 3;
+constexpr std::uint32_t tether_nodes = 3;
 
 // Of up to two hosts the tethers may break, and later the daemon loses them, at once or by silence.
 // Whatever does not wait for their leases has another round beside them.
 schedule with_broken_tethers(std::uint64_t seed) {
-  schedule made = quiet_schedule(seed, nodes);
+  schedule made = quiet_schedule(seed, tether_nodes);
   random_source random = random_source(seed).fork(7);
   made.options.settings.nodes_min = 1;
   made.options.settings.spares_max = 1;
@@ -32,12 +32,12 @@ schedule with_broken_tethers(std::uint64_t seed) {
     made.heal_at = std::max(made.heal_at, moment(from + length));
   };
   // The daemon is on host 0, the leader on any of the others.
-  const auto kept = static_cast<std::uint32_t>(1 + random.below(nodes));
+  const auto kept = static_cast<std::uint32_t>(1 + random.below(tether_nodes));
   const moment broken = 2s + random.between(0ms, 1s);
   const moment gone = broken + random.between(0ms, 2 * timing.isolation_limit);
-  for (std::uint32_t host = 1; host <= nodes; ++host) {
+  for (std::uint32_t host = 1; host <= tether_nodes; ++host) {
     if (host == kept || random.chance(25)) continue;
-    for (std::uint32_t other = 1; other <= nodes; ++other) {
+    for (std::uint32_t other = 1; other <= tether_nodes; ++other) {
       if (other != host && random.chance(40)) cut(host, other, broken, 40s);
     }
     cut(0, host, gone, random.chance(50) ? 30s : random.between(1s, 20s));
@@ -72,7 +72,7 @@ TEST_CASE("mutant: members say that their tethers broke long ago, and they have 
       auto* const said = sent != nullptr ? std::get_if<status>(&sent->message) : nullptr;
       if (said == nullptr || said->round == 0 || said->phase == member_phase::joined) continue;
       said->tether_ages.clear();
-      for (std::uint32_t group_rank = 0; group_rank < nodes; ++group_rank)
+      for (std::uint32_t group_rank = 0; group_rank < tether_nodes; ++group_rank)
         said->tether_ages.push_back({group_rank, 30s});
     }
   };

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that no function of one file is called in place of another. Files of a folder are compiled
-several as one, so what a file declares for itself is seen by its neighbours. Where its name is also
-that of a function of an enclosing namespace, or of a neighbour's own, the neighbour calls it, and
-the compiler says nothing as long as the arguments convert. Prints each breach as FILE:LINE, exits 1
-if any."""
+"""Checks that no function or constant of one file is taken in place of another. Files of a folder
+are compiled several as one, so what a file declares for itself is seen by its neighbours. Where its
+name is also that of a function or constant of an enclosing namespace, or of a neighbour's own, the
+neighbour takes it, and the compiler says nothing as long as the types convert. Prints each breach
+as FILE:LINE, exits 1 if any."""
 
 import re
 import sys
@@ -13,17 +13,20 @@ from pathlib import Path
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[2])
 FOLDERS = ("rendezvous", "launcher", "worker", "examples", "tests")
 # Here each file is a program.
-ONE_BY_ONE = ("tests/benchmark/", "tests/support/")
+ONE_BY_ONE = ("tests/benchmark/", "tests/fuzz/", "tests/support/")
 # clang-format begins what stands in a namespace at the first column, and names it at its end.
 OPENED = re.compile(r"^(?:inline )?namespace ?([\w:]*) ?{(?!.*}$)")
 CLOSED = re.compile(r"^}\s*// namespace")
 FUNCTION = re.compile(r"^(?:[\w:<>,&*\s\[\]\".()]*[\s&*>])?(?<![:\w])(\w+)\(")
 NO_FUNCTION = re.compile(
     r"^(using|template|class|struct|static_assert|extern|TEST_CASE|[A-Z_]+\()\b")
+CONSTANT = re.compile(r"^(?:(?:inline|static) )*(?:constexpr|const) (?:[\w:<>,&*\s]*[\s&*>])?"
+                      r"(?<![:\w])(\w+)(?:\[\w*\])* ?(?:[={;]|$)")
 
 
-def functions(text):
-    """(line number, namespace, whether it is the file's own, name) of each at namespace level."""
+def declarations(text):
+    """(line number, namespace, whether it is the file's own, name) of each function, as name(), and
+    of each constant at namespace level."""
     names = []
     for number, line in enumerate(text.splitlines(), 1):
         if opened := OPENED.match(line):
@@ -31,9 +34,11 @@ def functions(text):
         elif CLOSED.match(line):
             names = names[:-1]
         elif re.match(r"[A-Za-z\[]", line) and not NO_FUNCTION.match(line):
-            if found := FUNCTION.match(line):
-                is_own = "" in names or line.startswith("static ")
+            is_own = "" in names or line.startswith("static ")
+            if found := CONSTANT.match(line):
                 yield number, "::".join(filter(None, names)), is_own, found[1]
+            elif found := FUNCTION.match(line):
+                yield number, "::".join(filter(None, names)), is_own, found[1] + "()"
 
 
 def sources(suffix):
@@ -43,35 +48,35 @@ def sources(suffix):
 
 
 def hidden(path, namespace, name, declared):
-    """The functions of headers that this one stands before."""
+    """What headers declare that this one stands before."""
     for outer, header in sorted(declared[name]):
         # What tests declare is not seen by what they test.
         is_seen = path.startswith("tests/") or not header.startswith("tests/")
         if is_seen and f"{namespace}::".startswith(f"{outer}::"):
-            yield f"{outer}::{name}() of {header}"
+            yield f"{outer}::{name} of {header}"
 
 
 def breaches():
-    declared = defaultdict(set)  # by name: where headers declare such a function
+    declared = defaultdict(set)  # by name: where headers declare such a one
     for path, text in sources(".hpp"):
-        for _, namespace, _, name in functions(text):
+        for _, namespace, _, name in declarations(text):
             declared[name].add((namespace, path))
-    owners = {}  # by folder, namespace and name: the file that has such a function of its own
+    owners = {}  # by folder, namespace and name: the file that has such a one of its own
     for path, text in sources(".cpp"):
         folder = path.rpartition("/")[0]
-        for number, namespace, is_own, name in functions(text):
+        for number, namespace, is_own, name in declarations(text):
             if not is_own:
                 continue
             for other in hidden(path, namespace, name, declared):
-                yield f"{path}:{number}: {name}() is this file's own and hides {other}: rename it"
+                yield f"{path}:{number}: {name} is this file's own and hides {other}: rename it"
             first = owners.setdefault((folder, namespace, name), path)
             if first != path and not path.startswith(ONE_BY_ONE):
-                yield f"{path}:{number}: {name}() is {first}'s own, too: rename one of them"
+                yield f"{path}:{number}: {name} is {first}'s own, too: rename one of them"
 
 
 def main():
     found = list(breaches())
-    print(*found, f"{len(found)} functions that another file may call by mistake", sep="\n")
+    print(*found, f"{len(found)} names that another file may take by mistake", sep="\n")
     return 1 if found else 0
 
 

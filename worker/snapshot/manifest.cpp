@@ -14,7 +14,7 @@ namespace {
 using json = nlohmann::json;
 
 constexpr std::string_view format = "ddprun snapshot";
-constexpr std::uint64_t version = 2;
+constexpr std::uint64_t newest_version = 2;
 constexpr std::uint64_t version_of_one_writer = 1;  // which older programs read
 
 std::string tail_of(std::string_view before) {
@@ -66,7 +66,7 @@ std::string to_text(const manifest& content) {
   const bool is_shared = content.replicated.size() > 1;
   std::string text =
       "{\n  \"format\": \"" + std::string(format) +
-      "\", \"version\": " + std::to_string(is_shared ? version : version_of_one_writer) +
+      "\", \"version\": " + std::to_string(is_shared ? newest_version : version_of_one_writer) +
       ",\n  \"tenure\": " + std::to_string(info.generation) +
       ", \"step\": " + std::to_string(info.step) + ", \"epoch\": " + std::to_string(info.epoch) +
       ", \"instance\": " + std::to_string(info.instance) +
@@ -95,7 +95,7 @@ result<manifest> parse_manifest(std::string_view text) {
     return errc::damaged;
   }
   const auto written_version = number_in(parsed, "version");
-  if (written_version && *written_version > version) return errc::version_mismatch;
+  if (written_version && *written_version > newest_version) return errc::version_mismatch;
   manifest content;
   for (const auto& [key, value] : {std::pair{"tenure", &content.info.generation},
                                    {"step", &content.info.step},

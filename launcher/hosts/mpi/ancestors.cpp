@@ -8,7 +8,7 @@
 namespace ddprun::launcher::hosts::mpi {
 namespace {
 
-constexpr std::size_t name_bytes_max = 15;  // TASK_COMM_LEN of the kernel, without its end
+constexpr std::size_t task_name_bytes_max = 15;  // TASK_COMM_LEN of the kernel, without its end
 constexpr int generations_max = 64;
 
 std::vector<std::string> parts_between_zeros(const std::string& text) {
@@ -51,7 +51,7 @@ ancestors own_ancestors(const std::string& proc) {
 }
 
 bool is_named(const ancestor& process, std::string_view whole_name) {
-  return process.name == whole_name.substr(0, name_bytes_max);
+  return process.name == whole_name.substr(0, task_name_bytes_max);
 }
 
 }  // namespace ddprun::launcher::hosts::mpi

@@ -17,7 +17,7 @@
 namespace ddprun::launcher::hosts::mpi {
 namespace {
 
-constexpr std::size_t line_bytes_max = 64 << 10;
+constexpr std::size_t pmi_line_bytes_max = 64 << 10;
 
 std::string pmi1_words_of_errno() {
   return std::strerror(errno);
@@ -220,7 +220,7 @@ cli::parsed<std::string> pmi1_exchange::next_line() {
       received_.erase(0, end + 1);
       return good(std::move(line));
     }
-    if (received_.size() > line_bytes_max)
+    if (received_.size() > pmi_line_bytes_max)
       return cli::usage_error{"its PMI sends a line without an end: " + shown(received_)};
     if (auto wrong = wait_for(POLLIN,
                               "not all of its processes have come to its PMI, or that does "

@@ -10,7 +10,7 @@
 namespace ddprun::launcher::ssh {
 namespace {
 
-constexpr std::string_view blanks = " \t\r\f\v";
+constexpr std::string_view between_words = " \t\r\f\v";
 
 std::vector<std::string_view> split_at_any(std::string_view text, std::string_view separators) {
   std::vector<std::string_view> parts;
@@ -23,7 +23,7 @@ std::vector<std::string_view> split_at_any(std::string_view text, std::string_vi
 }
 
 std::vector<std::string_view> words_of(std::string_view line) {
-  std::vector<std::string_view> words = split_at_any(line, blanks);
+  std::vector<std::string_view> words = split_at_any(line, between_words);
   std::erase_if(words, [](std::string_view word) { return word.empty(); });
   return words;
 }

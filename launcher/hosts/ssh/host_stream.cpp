@@ -10,7 +10,7 @@ namespace ddprun::launcher::ssh {
 namespace {
 
 // Beyond an agent's own limit, so that what it has cut stays as it is.
-constexpr std::size_t line_bytes_max = 1024 * 1024;
+constexpr std::size_t stream_line_bytes_max = 1024 * 1024;
 constexpr std::size_t buffer_bytes = 64 * 1024;
 
 std::string_view without_newline(std::string_view line) {
@@ -29,7 +29,7 @@ host_stream::host_stream(boost::asio::any_io_executor executor, log::writer& out
       pipe_(executor),
       timer_(executor),
       told_(std::move(told)),
-      splitter_(line_bytes_max, [this](const auto& piece) { take_piece(piece); }),
+      splitter_(stream_line_bytes_max, [this](const auto& piece) { take_piece(piece); }),
       buffer_(buffer_bytes) {
   set_nonblocking(pipe.get());
   pipe_.assign(pipe.release());
