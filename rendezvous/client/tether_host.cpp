@@ -99,7 +99,7 @@ bool tether_host::end_oldest_stranger() {
   const auto oldest = std::find_if(tethers_.begin(), tethers_.end(),
                                    [](const auto& one) { return !one.second->attached; });
   if (oldest == tethers_.end()) return false;
-  end(oldest->first, "no hello yet, and its place was needed");
+  end(oldest->first, "it had sent no hello, and another connection needed the room");
   return true;
 }
 

@@ -62,12 +62,12 @@ constexpr const char* make_tables =
     "PRIMARY KEY (run_id, number)"
     ") STRICT, WITHOUT ROWID";
 
-// Of a file of version 1, whose rows stay.
+// Upgrades version 1, keeping its rows.
 constexpr const char* add_restarts_forgiven =
     "ALTER TABLE runs ADD COLUMN restarts_forgiven INTEGER NOT NULL DEFAULT 0";
 
-// Of one of version 2, too. When its daemon was alive last is not known: of a run that is over,
-// when that was written; of one that is open, until now.
+// Upgrades versions 1 and 2. They do not say when their daemon was last alive: for a run that is
+// over, the time of its last change is taken; for one that is open, the present.
 constexpr const char* add_jobs =
     "ALTER TABLE runs ADD COLUMN job TEXT; "
     "ALTER TABLE runs ADD COLUMN program TEXT NOT NULL DEFAULT ''; "
@@ -79,7 +79,7 @@ constexpr const char* add_jobs =
     "UPDATE runs SET alive_at = CAST(strftime('%s', "
     "CASE WHEN exit_code IS NULL THEN 'now' ELSE changed_at END) AS INTEGER)";
 
-// Of one of version 3, too: who was in a round is not known.
+// Upgrades versions 1 to 3, which do not say who was in a round.
 constexpr const char* add_members =
     "ALTER TABLE runs ADD COLUMN members TEXT NOT NULL DEFAULT ''; "
     "ALTER TABLE runs ADD COLUMN due_round INTEGER; "

@@ -182,7 +182,7 @@ void writer::shared::break_off(output_stream stream) {
     if (!other.closed) {
       other.append_lines(
           line_about(stream, std::string(" cannot be written: ") + std::strerror(to.error) +
-                                 "; trying again, what does not fit in memory is lost"));
+                                 "; trying again, and output that does not fit in memory is lost"));
     }
   }
   if (room) tell_room_of(stream);
@@ -224,6 +224,8 @@ void writer::shared::wait_for_room() {
   for (int index = 0; index < 2; ++index) {
     const output_channel& from = channels[index];
     if (!from.pending()) continue;
+    // One that failed may be writable for poll() and fail again at once (a full disk): it is left
+    // out until its next try is due, so that this thread does not spin.
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(from.retry_at - clock::now());
     if (left.count() <= 0) {
       entries[index + 1].fd = from.fd;

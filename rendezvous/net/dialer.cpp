@@ -97,7 +97,8 @@ struct dialer::attempt : std::enable_shared_from_this<dialer::attempt> {
     });
   }
 
-  // Both sides agree on it as they connect. An error shows again when it connects.
+  // The MSS is negotiated in the handshake, so it must be set before connect, which will report
+  // any error again.
   void limit_segments(candidate& one) {
     error_code ignored;
     one.socket.open(one.endpoint.protocol(), ignored);
@@ -137,7 +138,7 @@ struct dialer::attempt : std::enable_shared_from_this<dialer::attempt> {
     std::string text;
     for (const candidate& one : candidates) {
       const std::string own = endpoint_text(one.endpoint);
-      // One numeric address needs no name twice.
+      // Do not print the address twice if it is the name.
       const bool is_named = candidates.size() > 1 || own != name;
       text += (text.empty() ? "" : "; ") + (is_named ? own + ": " : "") + one.failure;
     }

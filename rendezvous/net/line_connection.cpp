@@ -53,10 +53,12 @@ void line_connection::read_some() {
       reader_.append({chunk.data(), size});
       if (!give_lines()) return;
     }
+    // Each handler may have closed this connection, so its phase is asked again.
     if (phase_ == phase::open && handlers_.on_unfinished) {
       handlers_.on_unfinished(reader_.memory());
       if (phase_ == phase::closed) return;
     }
+    // A short read has emptied the socket: another one would only say "try again".
     if (size < chunk.size()) break;
   }
   wait_to_read();

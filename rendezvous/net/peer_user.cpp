@@ -93,7 +93,7 @@ std::string peer_users::refusal(tcp::socket& socket) {
   if (owner.what == found::user && (owner.user == 0 || owner.user == own)) return {};
   const std::string who = owner.what == found::user
                               ? "uid " + std::to_string(owner.user)
-                              : "one that has closed its end, so that its uid cannot be asked";
+                              : "a peer that has closed its connection, so that its uid is unknown";
   return "this port of uid " + std::to_string(own) +
          " accepts no agents of other users of its host (" + who +
          "): run ddprun as the same user, or start what listens here with " +

@@ -29,7 +29,7 @@ void run_loop(asio::io_context& loop, const std::function<void(const std::string
       return;
     } catch (const std::exception& error) {
       try {
-        told(std::string("a step was given up, the rest goes on: ") + error.what());
+        told(std::string("an operation failed and was skipped: ") + error.what());
       } catch (const std::exception&) {
         // No memory for the line either.
       }

@@ -61,7 +61,7 @@ agent_session::~agent_session() {
 
 void agent_session::let_go() {
   connection_->close();
-  end("it was the oldest of many whose hello was incomplete");
+  end("it was the oldest of many connections without a complete hello");
 }
 
 // The owner may destroy this session in each call: they are the last thing that happens here.

@@ -16,13 +16,13 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A loop is measured at least so often while agents are connected, and else so often.
+// How often the loop's lateness is measured at least, with and without connected agents.
 constexpr duration tick_with_agents = std::chrono::seconds(1);
 constexpr duration tick_without_agents = std::chrono::seconds(60);
 constexpr duration lateness_worth_a_line = std::chrono::seconds(1);
 
 // Rounds of the loop in a row without input before deadlines fire: what the first finds ready is
-// only taken in the second. Bounded, lest a flood of input stop the time.
+// only taken in the second. Bounded, so that a flood of input cannot delay deadlines for ever.
 constexpr int quiet_turns_wanted = 2;
 constexpr int drain_turns_max = 10'000;
 
@@ -92,18 +92,17 @@ void daemon_shell::open_journal_in_background(journal::opened_handler opened) {
 void daemon_shell::hear_of_journal(const std::string& problem) {
   if (problem.empty()) {
     say_of_journal(note_level::info,
-                   "the journal can be written again: what is decided outlives this daemon");
+                   "the journal is writable again: decisions are persisted again");
   } else {
-    say_of_journal(note_level::error,
-                   problem + "; until then what is decided is kept in memory only");
+    say_of_journal(note_level::error, problem + "; until then decisions are kept in memory only");
   }
   journal_problem_ = problem;
 }
 
 void daemon_shell::go_on_without_journal(const std::string& problem) {
-  say_of_journal(note_level::error,
-                 problem + "; what is decided is kept in memory only, until this daemon is " +
-                     "started again");
+  say_of_journal(
+      note_level::error,
+      problem + "; decisions are kept in memory only until this daemon is started again");
   journal_problem_ = problem;
 }
 

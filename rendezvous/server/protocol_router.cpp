@@ -175,7 +175,8 @@ time_point protocol_router::oldest() const {
 
 void protocol_router::close_oldest() {
   if (guests_.empty()) return;
-  dismiss(guests_.begin()->first, note_level::info, "sent nothing, and its place was needed");
+  dismiss(guests_.begin()->first, note_level::info,
+          "sent nothing, and another connection needed the room");
 }
 
 void protocol_router::close() {

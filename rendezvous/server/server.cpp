@@ -138,7 +138,7 @@ void server::accept(net::tcp::socket socket) {
   shell_->note_input();
   // One that has spoken meanwhile goes on to where it belongs.
   while (!has_room(peer_kind::newcomer)) {
-    turn_away(peer_kind::newcomer, "that have said nothing, or half a hello, the oldest");
+    turn_away(peer_kind::newcomer, "the oldest without a complete hello");
     if (!newcomers_->let_oldest_go()) return;
   }
   door_.accept(std::move(socket));
@@ -148,7 +148,7 @@ void server::accept_store(net::tcp::socket socket) {
   const bool is_full = !has_room(peer_kind::tcpstore);
   if (is_full) {
     turn_away(peer_kind::tcpstore,
-              "of TCPStore the oldest that has asked for nothing, else the newest");
+              "TCPStore: the oldest that has asked for nothing, otherwise the newest");
     // The one that makes room leaves on the store's thread, a moment later: a flood of newcomers
     // must not pile up there meanwhile.
     if (space_->arriving_count() >= store_exchanges_max) return;
@@ -163,7 +163,7 @@ void server::accept_store(net::tcp::socket socket) {
 
 void server::accept_http(net::tcp::socket socket) {
   if (!has_room(peer_kind::http)) {
-    turn_away(peer_kind::http, "over HTTP the one that has made no progress for longest");
+    turn_away(peer_kind::http, "HTTP: the one that has made no progress for the longest time");
     readers_->let_oldest_go();
   }
   const std::weak_ptr<daemon_shell> alive = shell_;
@@ -189,10 +189,10 @@ void server::turn_away(peer_kind kind, const std::string& who) {
   for (const std::size_t each : now)
     all += each;
   const auto line = turned_away_[static_cast<std::size_t>(kind)].admit(
-      "the port is full: of " + std::to_string(now[static_cast<std::size_t>(kind)]) +
-          " connections " + who + " is let go of; " + std::to_string(all) + " are open, " +
-          std::to_string(shares_.total()) +
-          " are the most: raise the limit of open files (ulimit -n), or keep strangers from this "
+      "the port is full: one of " + std::to_string(now[static_cast<std::size_t>(kind)]) +
+          " connections is closed (" + who + "); " + std::to_string(all) +
+          " are open, of at most " + std::to_string(shares_.total()) +
+          ": raise the limit of open files (ulimit -n), or keep strangers from this "
           "port",
       std::chrono::steady_clock::now());
   if (line) log(note_level::warning, *line);

@@ -57,12 +57,13 @@ class keyspace {
   core::key_value_store& values() { return values_; }
   const keyspace_options& options() const { return options_; }
   std::size_t session_count() const { return session_count_.load(std::memory_order_relaxed); }
-  // Those that are on their way to the keyspace's thread among them; and of all, those that have
-  // said nothing yet but VALIDATE and PING.
+  // Includes connections that have not been handed to the keyspace's thread yet.
   std::size_t connection_count() const { return arriving_ + session_count_; }
+  // Only those.
   std::size_t arriving_count() const { return arriving_; }
+  // Of all connections, the ones that have sent nothing but VALIDATE and PING.
   std::size_t mute_count() const { return arriving_ + mute_count_; }
-  // When the one of them that has said nothing for longest came; never, where there is none.
+  // When the oldest of these mute connections came; never, if there is none.
   time_point oldest_mute() const { return time_point(duration(oldest_mute_.load())); }
 
   // A connection is on its way while this lives; may be made on any thread.

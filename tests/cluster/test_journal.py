@@ -200,10 +200,10 @@ def test_a_disk_that_is_full_holds_up_nothing(cluster):
                 pass
         cluster.order(0, "exit 3")
         cluster.started(2, 1)
-        daemon.says(r"cannot write .*journal.sqlite: .*; until then what is decided is kept in")
+        daemon.says(r"cannot write .*journal.sqlite: .*; until then decisions are kept in")
         assert "kept in memory only" in get(daemon.port, "/healthz")[1]
         filler.unlink()
-        daemon.says("the journal can be written again")
+        daemon.says("the journal is writable again")
         wait_for("the journal to be well", lambda: get(daemon.port, "/healthz")[1] == "ok\n")
         cluster.finish(1)
         assert agent.wait() == 0

@@ -121,7 +121,7 @@ def test_one_that_is_gone_before_it_is_asked_is_not_heard(cluster):
         daemon.kill(subprocess.signal.SIGCONT)
         early.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         early.recv(100)
-    daemon.says("refused 127.0.0.1: this port .* has closed its end")
+    daemon.says("refused 127.0.0.1: this port .* has closed its connection")
     assert "ghost" not in get(daemon.port, "/api/v1/runs")[1]
 
 

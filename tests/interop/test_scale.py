@@ -68,7 +68,8 @@ def test_a_daemon_that_is_full_says_so_and_serves_those_it_has(cluster):
         except ConnectionError:
             pass
     assert limit / 8 < len(served) < limit / 2
-    daemon.says(rf"the port is full: of {len(served)} connections of TCPStore .* \(ulimit -n\)")
+    daemon.says(rf"the port is full: one of {len(served)} connections is closed "
+                r"\(TCPStore: .* \(ulimit -n\)")
     for peer in served:
         peer.sendall(PING)
         assert hear(peer, 4) == PONG

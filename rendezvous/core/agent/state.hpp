@@ -1,15 +1,15 @@
 // The agent's machine: its parts, by how long each lives, and the rules between them. Internal to
 // this folder. What a part remembers only that part changes.
 //
-//   part           lives for          what it is
-//   daemon_link    the agent          the session to the daemon
-//   desired_state    the agent          what the daemon said last, and what of it waits
-//   told_wait      the agent          until when it waits, and who is missing
-//   shutdown_state        the agent          fenced, draining, leaving
-//   local_round     a round            phase, place and service; and with them:
+//   part            lives for    what it is
+//   daemon_link     the agent    the session to the daemon
+//   desired_state   the agent    what the daemon said last, and what of it waits
+//   told_wait       the agent    until when it waits, and who is missing
+//   shutdown_state  the agent    fenced, draining, leaving
+//   local_round     a round      phase, assignment and service; and with them:
 //     local_workers, causes_here, unclear_ends    who lives, who failed, of whom it is not clear
-//     tether_link, held_tethers, isolation_state whose lease
-//     stall_here                                 since when none of its ranks has moved
+//     tether_link, held_tethers, isolation_state  whose lease
+//     stall_here                                  since when none of its ranks has moved
 //
 //   file           what it decides, and the parts that it is made with
 //   agent.cpp      which part an event goes to; timers; leaving

@@ -20,8 +20,8 @@ using ddprun::tests::patience;
 namespace {
 
 const std::string disk_is_full =
-    "ddprun: standard output cannot be written: No space left on device; trying again, what does "
-    "not fit in memory is lost\n";
+    "ddprun: standard output cannot be written: No space left on device; trying again, and output "
+    "that does not fit in memory is lost\n";
 
 struct two_pipes {
   two_pipes() : output(*make_pipe()), errors(*make_pipe()) {}

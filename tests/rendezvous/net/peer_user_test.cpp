@@ -126,7 +126,7 @@ TEST_CASE("who has closed its end cannot be asked, and is refused") {
     pair.client.set_option(boost::asio::socket_base::linger(true, 0));
     pair.client.close();
   }
-  CHECK(users.refusal(pair.server).find("has closed its end") != std::string::npos);
+  CHECK(users.refusal(pair.server).find("has closed its connection") != std::string::npos);
 }
 
 TEST_CASE("who has only said all that it wants is still asked, as a guardian has") {

@@ -61,7 +61,7 @@ TEST_CASE("a journal that cannot be opened is done without, which everybody is t
   fixture f(without(false));
   REQUIRE_FALSE(f.log.empty());
   CHECK(f.log.front() ==
-        "cannot open /x: No space left on device; what is decided is kept in memory only, until "
+        "cannot open /x: No space left on device; decisions are kept in memory only until "
         "this daemon is started again");
   raw_peer one(f.io, f.port);
   one.say(numbered_hello_line('1'));

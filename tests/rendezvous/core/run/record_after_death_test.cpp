@@ -34,8 +34,6 @@ run_record due_record() {
 
 }  // namespace
 
-// ---- who was in the newest round ---------------------------------------------------------------
-
 TEST_CASE("the members of the newest round are in the record by name") {
   run_story story(keeping());
   story.joined("a", nodes_of(2, 3));
@@ -114,8 +112,6 @@ TEST_CASE("whoever was in a round that has come back in part is not known to the
   const std::vector<std::string> seen{"a (10.0.0.1)", ""};
   CHECK(story.kept->members.items() == seen);
 }
-
-// ---- an end that was due -----------------------------------------------------------------------
 
 TEST_CASE("a failure beyond the budget is in the record before its round has stopped") {
   run_story story(keeping());
@@ -319,8 +315,6 @@ TEST_CASE("a run that had failed beyond its budget, and nobody comes back to, en
   CHECK(story.view().phase == run_phase::closed);
   CHECK(story.kept->end == due_record().due->how);
 }
-
-// ---- instances before --------------------------------------------------------------------------
 
 namespace {
 
