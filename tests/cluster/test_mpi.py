@@ -111,7 +111,7 @@ def test_rank_0_elsewhere_and_no_pmix_is_one_clear_error(cluster, make_hosts):
     line[at:at] = ["env", "-u", "PMIX_NAMESPACE"]
     job = hosts.start(line)
     assert job.wait() == 2
-    assert "is another one than that of rank 0; say it yourself: --nnodes N" in job.err()
+    assert "is not the host of rank 0; say it yourself: --nnodes N" in job.err()
     cluster.nothing_left()
 
 
@@ -316,10 +316,10 @@ def test_flux_tasks_meet_by_its_pmi(cluster):
 
 
 @pytest.mark.parametrize("command, lie, words", [
-    ("init", "cmd=response_to_init rc=-1", "its PMI answers \"cmd=response_to_init rc=-1\""),
+    ("init", "cmd=response_to_init rc=-1", "its PMI answered \"cmd=response_to_init rc=-1\""),
     ("get_maxes", "HTTP/1.1 400 Bad Request", "its PMI gives an invalid answer"),
     ("barrier_in", "", "its PMI has closed the connection"),
-    ("get", "cmd=get_result rc=0 value=127.0.0.1", "rank 0 has said what is none of ddprun's"),
+    ("get", "cmd=get_result rc=0 value=127.0.0.1", "rank 0 sent something that is not from ddprun"),
 ])
 def test_a_pmi_that_lies_or_goes_away_is_one_line(cluster, command, lie, words):
     server = FakePmi(2, lambda rank, said: lie if (rank, said["cmd"]) == (1, command) else None)

@@ -242,7 +242,7 @@ def test_ddprun_is_copied_where_it_is_not_and_found_there_again(cluster, net, ma
                        command=["--no-python", "sh", "-c", "umask"])
         assert program.wait() == 0, program.err()
         assert int(program.out(), 8) != 0o077  # that of the folder which the copy is in
-        copied = re.search(rf"node-a: has no ddprun [\d.]+; this one is copied to "
+        copied = re.search(rf"node-a: has no ddprun [\d.]+; copying this one to "
                            rf"{net.home('node-a')}/.cache/"
                            r"ddprun/ddprun-[\d.]+-[0-9a-f]{16}/ddprun\n", program.err())
         assert bool(copied) == is_first, program.err()
@@ -258,7 +258,7 @@ def test_a_copy_goes_to_the_next_folder_where_none_may_run_at_home(cluster, net,
     assert program.wait() == 0, program.err()
     assert re.fullmatch(rf"/var/tmp/ddprun-{os.getuid()}/ddprun-[\d.]+-[0-9a-f]{{16}}/ddprun\n",
                         program.out()), program.out()
-    assert f"this one is copied to {program.out()}" in program.err()
+    assert f"copying this one to {program.out()}" in program.err()
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ cli::checked apply_nnodes(options_draft& draft, const cli::given_option& option)
   const auto nodes = cli::read_node_range(option.given, option.value, nodes_max);
   if (!nodes)
     return cli::usage_error{nodes.error().text +
-                            "; they all meet at one place: take more in groups"};
+                            "; they all meet at one endpoint: examine more nodes in groups"};
   draft.cluster.meeting.nodes = *nodes;
   return {};
 }

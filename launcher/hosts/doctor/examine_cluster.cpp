@@ -171,8 +171,8 @@ cluster_report examine_cluster(const cluster_wishes& wishes, const own_facts& ow
       others.outlast_others();
     }
     return alone(problem,
-                 "the others are not examined: does each node type the same line, and does "
-                 "it reach the endpoint?");
+                 "the others are not examined: was the same command started on each node, and "
+                 "can it reach the endpoint?");
   }
   cluster_report report;
   report.facts = examine_each_other(others, wishes);
@@ -181,7 +181,7 @@ cluster_report examine_cluster(const cluster_wishes& wishes, const own_facts& ow
     report.found.insert(
         report.found.begin(),
         {"nodes", health::error, "the daemon went: " + others.problem(),
-         "what the others have seen is missing: see what happened at the endpoint's "
+         "the other nodes' findings are missing: see what happened at the endpoint's "
          "host, and start all again"});
   others.leave();
   return report;

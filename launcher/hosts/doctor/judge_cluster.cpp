@@ -39,13 +39,15 @@ void judge_presence(const cluster_facts& facts, const std::vector<std::string>& 
                            names.size() <= shown_by_name ? every_one(names) : list_of(all, names)),
                {}};
   if (!is_complete)
-    made.advice = counted(min - facts.cards.size(), "node") +
-                  " did not: start the same line there, and see what it says; --wait is how long "
-                  "the others wait";
+    made.advice =
+        counted(min - facts.cards.size(), "node") +
+        " did not: start the same command there, and see what it says; --wait is how long "
+        "the others wait";
   found.push_back(made);
   for (const auto& [node, why] : facts.gone)
-    found.push_back({"nodes", health::error, names[node] + " came, and " + why,
-                     "see what happened there; what others have found out about it stays"});
+    found.push_back(
+        {"nodes", health::error, names[node] + " came, and " + why,
+         "see what happened there; the other nodes' findings about it are still shown"});
 }
 
 // Two doctors on one host, or two hosts with one address.
@@ -71,7 +73,7 @@ void judge_identities(const cluster_facts& facts, const std::vector<std::string>
     if (different.size() > 1)
       found.push_back({"addresses", health::error,
                        list_of(different, names) + " both have " + address,
-                       "give each host its own, or choose another network by --network"});
+                       "give each host its own, or choose another network with --network"});
   }
 }
 
@@ -177,7 +179,7 @@ void judge_folder(const cluster_facts& facts, const std::vector<std::string>& na
                                : ": " + list_of(blind, names) + " saw none of the others' files";
     made.advice = problems.empty() ? "it is not one folder, or it caches for longer than 10 s: is "
                                      "it mounted on each node?"
-                                   : "where it cannot be written nobody sees anything";
+                                   : "if a node cannot write there, no other node can see its file";
   } else {
     made.seen += " is one folder: new files are seen after " + rounded_seconds(appeared.longest) +
                  ", changes after " + rounded_seconds(changed.longest);

@@ -152,9 +152,10 @@ findings judge_names(const cluster_facts& facts) {
   if (asked == 0) return {};
   findings found;
   if (problems.empty() && longest > slow_look_up) {
-    found.push_back({"names of nodes", health::warning,
-                     "all know all, after up to " + time_text(static_cast<double>(longest)),
-                     "a name service is slow: put the nodes into /etc/hosts"});
+    found.push_back(
+        {"names of nodes", health::warning,
+         "every node finds all names, after up to " + time_text(static_cast<double>(longest)),
+         "a name service is slow: put the nodes into /etc/hosts"});
   } else {
     found.push_back({"names of nodes", problems.empty() ? health::ok : health::warning,
                      fmt::format("{} of {} look-ups find the node", good, asked),

@@ -18,8 +18,8 @@ struct trouble {
   std::size_t tried = 0;         // places in all
 };
 
-// Of one pair, at the address that a job would use. `stalled` comes from the one path that is asked
-// for more; else the answer that most ports gave.
+// The most frequent failure between two nodes, at the address that a job would use. `stalled`
+// comes from the one path that is asked for more than a connection.
 trouble trouble_of(const node_card& to, const peer_seen& seen) {
   std::map<path_answer, std::size_t> counts;
   trouble found;
@@ -73,11 +73,12 @@ const char* advice_for(path_answer what) {
     case path_answer::refused:
     case path_answer::no_route:
       return "a firewall rejects it, or there is no route: open all TCP ports between the nodes, "
-             "for NCCL and Gloo take random ones (net.ipv4.ip_local_port_range), or choose another "
-             "network by --network";
+             "because NCCL and Gloo use random ports (net.ipv4.ip_local_port_range), or choose "
+             "another network with --network";
     case path_answer::no_answer:
-      return "a firewall drops it, or the address is of a network that these nodes do not share: "
-             "open all TCP ports between the nodes, or choose another network by --network";
+      return "a firewall drops it, or the address belongs to a network that these nodes do not "
+             "share: open all TCP ports between the nodes, or choose another network with "
+             "--network";
     case path_answer::mute:
       return "something between them takes connections (a proxy, a service mesh) or the node "
              "hangs: "
@@ -88,9 +89,9 @@ const char* advice_for(path_answer what) {
              "filtered: set the same MTU everywhere (ip link set dev eth0 mtu 1500)";
     case path_answer::other_node:
       return "two nodes have one address, or a NAT is between them: give each node its own, or "
-             "choose another network by --network";
+             "choose another network with --network";
     default:
-      return "choose another network by --network";
+      return "choose another network with --network";
   }
 }
 
@@ -179,8 +180,8 @@ void judge_packet_sizes(const cluster_facts& facts, const std::vector<std::strin
              (sizes.size() > 1 ? " on " + list_of(nodes, names) : " on all");
   }
   found.push_back({"MTU", sizes.size() > 1 ? health::warning : health::ok, shown,
-                   sizes.size() > 1 ? "set the same everywhere: what is sent by RDMA and UDP is "
-                                      "lost where the other side takes less"
+                   sizes.size() > 1 ? "set the same everywhere: RDMA and UDP packets are lost "
+                                      "if the other side takes less"
                                     : ""});
 }
 

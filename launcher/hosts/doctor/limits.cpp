@@ -149,8 +149,8 @@ finding judge_room(const folder_room& room) {
     found.state = health::error;
     found.seen += room.problem;
     found.advice = room.is_silent
-                       ? "is its file server up? or choose another by TMPDIR or XDG_STATE_HOME"
-                       : "make it writable, or choose another by TMPDIR or XDG_STATE_HOME";
+                       ? "is its file server up? or choose another with TMPDIR or XDG_STATE_HOME"
+                       : "make it writable, or choose another with TMPDIR or XDG_STATE_HOME";
     return found;
   }
   found.seen += size_text(room.free) + " free";

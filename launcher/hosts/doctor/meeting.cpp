@@ -56,8 +56,8 @@ std::uint64_t count_said(const std::string& generation) {
 
 std::string foreign_problem(const node_card& card) {
   return card.name +
-         " has come with another version of ddprun, whose words are not understood here: install "
-         "the same on all nodes";
+         " runs another version of ddprun, which this one does not understand: install the same on "
+         "all nodes";
 }
 
 // As it is typed.
@@ -196,7 +196,8 @@ meeting::gathering meeting::take_roster(std::string& problem) {
   for (const std::string& token : tokens) {
     if (!pulses_[token].has_changed) continue;
     problem = counted(tokens.size(), "node") + " (" + met_[token].name +
-              " among them) examine each other under this --rdzv-id without this one: wait until "
+              " among them) already examine each other under this --rdzv-id, without this one: "
+              "wait until "
               "they are done, and start all at once, with the same --nnodes";
     return gathering::failed;
   }

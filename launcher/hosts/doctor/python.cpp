@@ -50,11 +50,11 @@ python_facts read_python(const environment_map& environment) {
 findings judge_python(const python_facts& facts) {
   if (facts.python.empty())
     return {{"Python", health::warning, facts.wanted + " is not there",
-             "activate the environment, or name its Python by PYTHON_EXEC (plain programs need "
+             "activate the environment, or name its Python with PYTHON_EXEC (plain programs need "
              "none)"}};
   if (facts.torch.empty())
     return {{"Python", health::warning, facts.python + " has no PyTorch",
-             "activate the environment that has it, or name its Python by PYTHON_EXEC"}};
+             "activate the environment that has it, or name its Python with PYTHON_EXEC"}};
   findings found = {
       {"Python", health::ok, fmt::format("{}: PyTorch {}", facts.python, facts.torch), {}}};
   const int wanted = cuda_of(facts.torch);

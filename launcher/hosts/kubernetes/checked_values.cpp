@@ -42,7 +42,7 @@ quantity split_quantity(std::string_view text) {
 }
 
 cli::usage_error no_amount(std::string_view given, std::string_view examples) {
-  return cli::wrong(given, "no amount that Kubernetes knows; write " + std::string(examples));
+  return cli::wrong(given, "not an amount that Kubernetes knows; write " + std::string(examples));
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ using reader = std::function<std::size_t(char* buffer, std::size_t size)>;
 
 // The header says it all.
 std::string converse(const std::string& request, const writer& write, const reader& read) {
-  if (!write(request)) return "it does not take the request";
+  if (!write(request)) return "it does not accept the request";
   http::response_parser<http::string_body> parser;
   std::string received;
   char buffer[4096];
@@ -138,7 +138,7 @@ std::optional<trainer_server> find_trainer_server(const environment_map& environ
 std::string post_status(const trainer_server& server, const std::string& body) {
   const std::string name = server.url + ": ";
   const auto where = read_url(server.url);
-  if (!where) return "KUBEFLOW_TRAINER_SERVER_URL=" + server.url + ": no URL of http or https";
+  if (!where) return "KUBEFLOW_TRAINER_SERVER_URL=" + server.url + ": not an http or https URL";
   std::string token;
   if (!server.token_file.empty()) {
     const auto line = first_line(server.token_file);

@@ -47,7 +47,7 @@ cli::parsed<meeting> meet_at_mpirun(std::string_view uri, std::uint32_t rank,
       std::find(host.addresses.begin(), host.addresses.end(), *first) != host.addresses.end();
   if (rank == 0 && !is_here) {
     return cli::usage_error{"there is no libpmix here, and mpirun's own host, " +
-                            first->to_string() + ", is another one than that of rank 0"};
+                            first->to_string() + ", is not the host of rank 0"};
   }
   // Below the kernel's range of ports for outgoing connections.
   constexpr std::uint64_t ports_first = 20'000;

@@ -54,7 +54,7 @@ bool is_on(const host_words& host, const card& other) {
 }
 
 cli::usage_error not_ours(std::string_view text) {
-  return {"rank 0 has said what is none of ddprun's: \"" + std::string(text.substr(0, 60)) +
+  return {"rank 0 sent something that is not from ddprun: \"" + std::string(text.substr(0, 60)) +
           "\": is it another version?"};
 }
 

@@ -140,8 +140,8 @@ member_outcome read_member(const launcher_row& row, const environment_map& envir
   if (!rank || (says_size && (!size || *rank >= *size))) {
     const std::string also = says_size ? " and " + said(environment, row.size) : std::string();
     return cli::usage_error{said(environment, rank_name) + also +
-                            " are no rank among a number of processes: unset them, or start "
-                            "ddprun by " +
+                            " are not a valid rank and number of processes: unset them, or start "
+                            "ddprun with " +
                             std::string(row.launcher) + " itself"};
   }
   member self;

@@ -46,7 +46,7 @@ cli::parsed<meeting> meet_by_pmi1(member& self, const environment_map& environme
   if ((*board)->rank()) self.rank = *(*board)->rank();
   if ((*board)->size()) self.size = *(*board)->size();
   cli::parsed<meeting> agreed = meeting();
-  if (self.size == 0) agreed = cli::usage_error{"how many processes there are is not told"};
+  if (self.size == 0) agreed = cli::usage_error{"it does not say how many processes there are"};
   if (self.size > 1) agreed = meet(**board, self.rank, self.size, host);
   auto left = (*board)->finish();
   if (agreed && left) return std::move(*left);
@@ -65,7 +65,7 @@ cli::parsed<meeting> meet_the_others(member& self, const environment_map& enviro
   const bool prefers_pmix =
       self.kind == launcher_kind::open_mpi || self.kind == launcher_kind::jsm || !has_pmi1;
   if (self.size == 0 && prefers_pmix)
-    return cli::usage_error{"how many processes there are is not told"};
+    return cli::usage_error{"it does not say how many processes there are"};
   if (!prefers_pmix) return meet_by_pmi1(self, environment, host, until);
   if (has_pmix) {
     auto agreed =
@@ -75,7 +75,7 @@ cli::parsed<meeting> meet_the_others(member& self, const environment_map& enviro
   }
   if (mpirun != nullptr) return meet_at_mpirun(*mpirun, self.rank, host);
   if (has_pmix) return cli::usage_error{"it speaks PMIx, and there is no libpmix.so.2 here"};
-  return cli::usage_error{"it has left neither PMI-1 (PMI_FD, PMI_PORT) nor PMIx"};
+  return cli::usage_error{"it provides neither PMI-1 (PMI_FD, PMI_PORT) nor PMIx"};
 }
 
 placement place_of(const member& self) {

@@ -74,8 +74,8 @@ cli::parsed<pmi1_fields> read_pmi1_answer(std::string_view line, std::string_vie
     return cli::usage_error{"its PMI gives an invalid answer: " + shown(line)};
   const auto code = fields.find("rc");
   if (name->second != command || (code != fields.end() && code->second != "0")) {
-    return cli::usage_error{"its PMI answers " + shown(line) + ", where " + std::string(command) +
-                            " was to come"};
+    return cli::usage_error{"its PMI answered " + shown(line) + " instead of " +
+                            std::string(command)};
   }
   return fields;
 }
@@ -126,7 +126,7 @@ cli::parsed<std::string> pmi1_exchange::get(std::uint32_t, const std::string& ke
   auto fields = ask("cmd=get kvsname=" + space_ + " key=" + key, "get_result");
   if (!fields) return fields.error();
   const auto value = fields->find("value");
-  if (value == fields->end()) return cli::usage_error{"its PMI has an answer without a value"};
+  if (value == fields->end()) return cli::usage_error{"its PMI gave an answer without a value"};
   return good(std::move(value->second));
 }
 
@@ -175,7 +175,7 @@ cli::checked pmi1_exchange::greet() {
   if (!space) return space.error();
   const auto name = space->find("kvsname");
   if (name == space->end() || name->second.empty())
-    return cli::usage_error{"its PMI has no name for what is put"};
+    return cli::usage_error{"its PMI has no name for its key-value space"};
   space_ = name->second;
   return {};
 }
@@ -202,11 +202,11 @@ cli::checked pmi1_exchange::wait_for(short events, std::string_view what) const 
 
 cli::checked pmi1_exchange::send(std::string line) {
   while (!line.empty()) {
-    if (auto wrong = wait_for(POLLOUT, "its PMI does not take what is said")) return wrong;
+    if (auto wrong = wait_for(POLLOUT, "its PMI accepted no data")) return wrong;
     ssize_t sent = ::send(connection_.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == ENOTSOCK) sent = ::write(connection_.get(), line.data(), line.size());
     if (sent < 0 && errno != EINTR && errno != EAGAIN)
-      return cli::usage_error{"its PMI cannot be spoken to: " + pmi1_words_of_errno()};
+      return cli::usage_error{"its PMI cannot be written to: " + pmi1_words_of_errno()};
     if (sent > 0) line.erase(0, static_cast<std::size_t>(sent));
   }
   return {};
@@ -223,8 +223,8 @@ cli::parsed<std::string> pmi1_exchange::next_line() {
     if (received_.size() > pmi_line_bytes_max)
       return cli::usage_error{"its PMI sends a line without an end: " + shown(received_)};
     if (auto wrong = wait_for(POLLIN,
-                              "not all of its processes have come to its PMI, or that does "
-                              "not answer,"))
+                              "some of its processes did not reach its PMI, or that did not "
+                              "answer,"))
       return std::move(*wrong);
     char bytes[4096];
     const ssize_t count = ::read(connection_.get(), bytes, sizeof bytes);

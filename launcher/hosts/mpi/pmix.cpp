@@ -106,7 +106,8 @@ class pmix_exchange final : public exchange {
 cli::parsed<meeting> meet_in_this_process(void* library, std::uint32_t rank, std::uint32_t size,
                                           const host_words& host) {
   const pmix_calls calls = find_calls(library);
-  if (!calls.are_all_there()) return cli::usage_error{"its libpmix is none: functions are missing"};
+  if (!calls.are_all_there())
+    return cli::usage_error{"its libpmix is unusable: functions are missing"};
   pmix_exchange board(calls);
   if (auto wrong = board.begin()) return std::move(*wrong);
   if (board.rank() != rank) {
@@ -196,7 +197,7 @@ cli::parsed<std::string> ask_in_child(const std::function<cli::parsed<std::strin
   }
   if (!has_answered)
     return cli::usage_error{
-        "not all of its processes have come to its PMIx, or that does not answer, in time"};
+        "some of its processes did not reach its PMIx, or that did not answer, in time"};
   if (text.starts_with('+')) return good(text.substr(1));
   if (text.starts_with('-')) return cli::usage_error{text.substr(1)};
   return cli::usage_error{

@@ -50,7 +50,7 @@ cli::usage_error not_by_srun(const step& found) {
   const std::string here = found.from == origin::batch ? "the batch script" : "a shell";
   return {"this is " + here + " of " + found.name() + ", which has " +
           counted(found.nodes.size(), "node") +
-          ", and not a step of it: write srun ddprun ..., which starts one on each node; "
+          "; this is not a job step: use srun ddprun ..., which starts one on each node; "
           "--standalone runs on this host alone"};
 }
 
@@ -119,7 +119,7 @@ hosts::placement_outcome place(const step& found) {
   placed.workers = found.gpus;
   if (found.from == origin::allocation) {
     placed.notes.push_back("this is a shell of " + found.name() + " on " + found.nodes.front() +
-                           ", and not a step of it: workers run on this host; srun ddprun ... "
+                           "; this is not a job step: workers run on this host; srun ddprun ... "
                            "runs them there");
   }
   if (placed.nodes > 1) {
@@ -162,7 +162,7 @@ std::vector<std::string> contradictions(const step& found, const launch_options&
     notes.push_back("--node-rank says " + std::to_string(*options.node_rank) +
                     ", and this is node " + std::to_string(found.node_rank) + " of " +
                     found.name() +
-                    "; where the shell of the batch script has replaced a variable of srun's, "
+                    "; if the shell of the batch script has expanded a variable of srun's, "
                     "leave the option out");
   }
   const bool is_number = options.workers.kind == worker_count_kind::number;

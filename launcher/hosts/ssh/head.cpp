@@ -26,14 +26,14 @@ namespace {
 constexpr const char* head_name = "head";
 // Agents that were told to end have their workers' grace and this much.
 constexpr auto leaving_limit = std::chrono::seconds(20);
-// So long a fault waits for others like it.
+// How long a fault is held back to report similar ones in one line.
 constexpr auto faults_limit = std::chrono::seconds(10);
-// So long the last output may wait for a reader, as an agent's.
+// How long the last output may wait for a reader, as in an agent.
 constexpr auto output_limit = std::chrono::seconds(60);
 constexpr auto output_limit_after_signal = std::chrono::seconds(10);
 
 std::string working_directory(const environment_map& environment) {
-  // As the shell has it, with its symbolic links, where that leads here.
+  // Use $PWD, which keeps symbolic links, if it names the current directory.
   const std::string logical = variable_or_empty(environment, "PWD");
   char real[PATH_MAX];
   if (::getcwd(real, sizeof real) == nullptr) return logical.empty() ? "/" : logical;
@@ -100,7 +100,7 @@ int head::run() {
   return code;
 }
 
-// On a port of the system's choice, which the agents are told, unless the person has said where.
+// Without --rdzv-endpoint the kernel chooses the port, and the agents are told it.
 void head::find_daemon() {
   daemon_search search;
   search.endpoint =
@@ -182,7 +182,7 @@ void head::await_signal() {
     await_signal();
     if (number == SIGUSR1 || number == SIGUSR2) return pass_on(number);
     if (end_.signal) {
-      say(note_level::warning, signal_name(number) + " again: no host is waited for any longer");
+      say(note_level::warning, signal_name(number) + " again: not waiting for hosts any longer");
       return give_up_all();
     }
     end_.signal = number;
@@ -197,8 +197,7 @@ void head::await_signal() {
 // A batch system's word to the workers: each agent says what it does with it.
 void head::pass_on(int signal) {
   if (!rules_ || rules_->count(stage::running) == 0) {
-    return say(note_level::warning,
-               signal_name(signal) + ": no agent runs that it could be passed on to");
+    return say(note_level::warning, signal_name(signal) + ": no agent is running to pass it to");
   }
   for (std::size_t host = 0; host < guests_.size(); ++host) {
     if (guests_[host].link && rules_->stage_of(host) == stage::running)
@@ -272,7 +271,7 @@ void head::look_for_enough(int code) {
     say(note_level::error,
         "the run needs " + counted(plan_.launch.settings.nodes_min, "node") + ", and " +
             std::to_string(left) +
-            (left == 1 ? " is left: its agent is stopped" : " are left: their agents are stopped"));
+            (left == 1 ? " remains: its agent is stopped" : " remain: their agents are stopped"));
   }
   stop_all(SIGTERM);
 }

@@ -66,8 +66,8 @@ std::string why_no_connection(const link_end& end) {
   if (!end.last_errors.empty()) return joined(end.last_errors);
   std::string why = status_text(end) + ", and said nothing";
   if (!end.before_magic.empty()) {
-    why += "; the login shell there has written, in place of a line of ours:\n" +
-           std::string(log::detail_mark) + joined(end.before_magic);
+    why += "; the login shell there printed this instead:\n" + std::string(log::detail_mark) +
+           joined(end.before_magic);
   }
   return why;
 }
@@ -107,6 +107,7 @@ void head::hear(std::size_t host, std::string_view word, std::string_view rest) 
     one.ended = read_agent_end(rest);
     one.link->end_within(last_word_limit);
   }
+  // Late lines of a host that was given up, or a second "runs", start nothing.
   if (at != stage::connecting) return;
   if (word == "ready") {
     one.connection = rest;
@@ -119,7 +120,7 @@ void head::hear(std::size_t host, std::string_view word, std::string_view rest) 
     send_copy_script(host, rest);
   } else if (word == "send") {
     say(note_level::info, name(host) + ": has no ddprun " + std::string(version) +
-                              "; this one is copied to " + std::string(rest));
+                              "; copying this one to " + std::string(rest));
     own_program_.read([&one](const program_copy& copy) {
       for (const program_copy::file& each : copy.files)
         one.link->send(each.bytes);

@@ -31,7 +31,7 @@ bool ordered_agent::take_order() {
   say(1, magic_ + " agent\n");
   auto read = read_order(0);
   if (!read) {
-    std::fputs("ddprun: no order has come from the head\n", stderr);
+    std::fputs("ddprun: received no order from the head\n", stderr);
     return false;
   }
   order_ = std::move(*read);

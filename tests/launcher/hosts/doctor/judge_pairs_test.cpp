@@ -103,7 +103,7 @@ TEST_CASE("a name service that is slow") {
   cluster_facts facts = healthy(2);
   pair(facts, 0, 1).name_time = 4'000'000;
   CHECK(trouble_of(judge_names(facts), "names of nodes") ==
-        "warning: all know all, after up to 4.0 s");
+        "warning: every node finds all names, after up to 4.0 s");
 }
 
 TEST_CASE("a table of all pairs") {

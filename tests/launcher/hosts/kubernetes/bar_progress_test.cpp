@@ -66,7 +66,7 @@ TEST_CASE("where the server is, as the Trainer says it") {
 TEST_CASE("an address that is none is named") {
   for (const char* const url :
        {"ftp://trainer/status", "trainer/status", "http://", "http://a:b/", "http://a:99999/"})
-    CHECK(post_status({url, "", ""}, "{}").find("no URL of http or https") != std::string::npos);
+    CHECK(post_status({url, "", ""}, "{}").find("not an http or https URL") != std::string::npos);
   CHECK(post_status({"http://a/", "", "/nonexistent/token"}, "{}") ==
         "/nonexistent/token: the token cannot be read");
 }

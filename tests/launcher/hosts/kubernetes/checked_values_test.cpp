@@ -35,9 +35,9 @@ TEST_CASE("amounts of memory are bytes, and a slip is told with what was meant")
   CHECK(refusal_of_value(read_bytes("--memory=512m", "512m")) ==
         "--memory=512m: that is 512 thousandths of a byte to Kubernetes; write 512Mi");
   CHECK(refusal_of_value(read_bytes("--shm-size=16g", "16g")) ==
-        "--shm-size=16g: no amount that Kubernetes knows; write 16Gi");
+        "--shm-size=16g: not an amount that Kubernetes knows; write 16Gi");
   CHECK(refusal_of_value(read_bytes("--shm-size=16GB", "16GB")) ==
-        "--shm-size=16GB: no amount that Kubernetes knows; write 16Gi");
+        "--shm-size=16GB: not an amount that Kubernetes knows; write 16Gi");
   CHECK(refusal_of_value(read_bytes("--memory=0Gi", "0Gi")) ==
         "--memory=0Gi: a pod needs at least one byte");
   for (const std::string bad : {"", "Gi", "-1Gi", "1.2.3", "1 Gi", "x", "1Gib", "1e"})

@@ -116,8 +116,8 @@ TEST_CASE("mpi: a step of a batch system within mpirun is the batch system's") {
 
 TEST_CASE("mpi: variables that contradict each other are named") {
   CHECK(error_in(of_open_mpi("2", "2")) ==
-        "OMPI_COMM_WORLD_RANK=2 and OMPI_COMM_WORLD_SIZE=2 are no rank among a number of "
-        "processes: unset them, or start ddprun by OpenMPI's mpirun itself");
+        "OMPI_COMM_WORLD_RANK=2 and OMPI_COMM_WORLD_SIZE=2 are not a valid rank and number "
+        "of processes: unset them, or start ddprun with OpenMPI's mpirun itself");
   CHECK(error_in(of_open_mpi("", "2")).starts_with("OMPI_COMM_WORLD_RANK= and "));
   CHECK(error_in(of_hydra("-1", "4")).starts_with("PMI_RANK=-1 and PMI_SIZE=4 "));
   CHECK(error_in(of_hydra("1", "many")).starts_with("PMI_RANK=1 and PMI_SIZE=many "));

@@ -147,17 +147,17 @@ TEST_CASE("mpi: a launcher that lies is refused with its own words") {
   CHECK(refusal("cmd=init", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n") ==
         "its PMI is not of version 1");
   CHECK(refusal("cmd=init", "cmd=response_to_init pmi_version=1 rc=-1\n") ==
-        "its PMI answers \"cmd=response_to_init pmi_version=1 rc=-1\", where response_to_init was "
-        "to come");
+        "its PMI answered \"cmd=response_to_init pmi_version=1 rc=-1\" instead of "
+        "response_to_init");
   CHECK(refusal("cmd=get_maxes", "cmd=maxes vallen_max=16\n") ==
         "its PMI takes no values of 1000 bytes");
   CHECK(refusal("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=\n") ==
-        "its PMI has no name for what is put");
+        "its PMI has no name for its key-value space");
   CHECK(refusal("cmd=put", "cmd=put_result rc=-1 msg=no room\n") ==
-        "its PMI answers \"cmd=put_result rc=-1 msg=no room\", where put_result was to come");
+        "its PMI answered \"cmd=put_result rc=-1 msg=no room\" instead of put_result");
   CHECK(refusal("cmd=barrier_in", "cmd=put_result rc=0\n") ==
-        "its PMI answers \"cmd=put_result rc=0\", where barrier_out was to come");
-  CHECK(refusal("cmd=get k", "cmd=get_result rc=0\n") == "its PMI has an answer without a value");
+        "its PMI answered \"cmd=put_result rc=0\" instead of barrier_out");
+  CHECK(refusal("cmd=get k", "cmd=get_result rc=0\n") == "its PMI gave an answer without a value");
   CHECK(refusal("cmd=init", "\x01\xff HTTP/1.1 400\n") ==
         "its PMI gives an invalid answer: \"?? HTTP/1.1 400\"");
   CHECK(refusal("cmd=init", "\n") == "its PMI gives an invalid answer: \"\"");
@@ -171,7 +171,7 @@ TEST_CASE("mpi: a launcher that goes away is said to, at each of its lines") {
     const std::string said = refusal(line, "close");
     // Where it has gone before the next word is said, that cannot be sent.
     const bool is_told = said == "its PMI has closed the connection" ||
-                         said.starts_with("its PMI cannot be spoken to: ");
+                         said.starts_with("its PMI cannot be written to: ");
     CHECK(is_told);
   }
 }
@@ -182,7 +182,7 @@ TEST_CASE("mpi: a launcher that says nothing is given up at the deadline") {
       pmi1_exchange::begin(std::move(ends[0]), std::chrono::steady_clock::now() + 20ms);
   REQUIRE(board.has_error());
   CHECK(board.error().text ==
-        "not all of its processes have come to its PMI, or that does not answer, in time");
+        "some of its processes did not reach its PMI, or that did not answer, in time");
 }
 
 TEST_CASE("mpi: a descriptor that is not there is named") {

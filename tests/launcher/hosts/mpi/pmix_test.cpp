@@ -53,7 +53,7 @@ TEST_CASE("mpi: a library that ends its process, or never answers, ends the chil
       in_a_while(20ms));
   REQUIRE(stalled.has_error());
   CHECK(stalled.error().text ==
-        "not all of its processes have come to its PMIx, or that does not answer, in time");
+        "some of its processes did not reach its PMIx, or that did not answer, in time");
   CHECK(has_no_child());
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("mpi: without a libpmix there is nothing, and no error") {
 TEST_CASE("mpi: a library that is no libpmix is refused") {
   const auto wrong = meet_by_pmix({"libm.so.6"}, 0, 2, {}, in_a_while());
   REQUIRE(wrong.has_error());
-  CHECK(wrong.error().text == "its libpmix is none: functions are missing");
+  CHECK(wrong.error().text == "its libpmix is unusable: functions are missing");
 }
 
 }  // namespace ddprun::launcher::hosts::mpi

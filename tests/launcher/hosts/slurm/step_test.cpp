@@ -160,7 +160,7 @@ TEST_CASE("a batch script is no step: with several nodes it is told to write sru
                            {"SLURM_NTASKS", "1"},        {"SLURMD_NODENAME", "n1"},
                            {"SLURM_CPUS_ON_NODE", "16"}, {"SLURM_GPUS_ON_NODE", "4"}};
   const std::string told =
-      "this is the batch script of Slurm job 7, which has 2 nodes, and not a step of it: write "
+      "this is the batch script of Slurm job 7, which has 2 nodes; this is not a job step: use "
       "srun ddprun ..., which starts one on each node; --standalone runs on this host alone";
   CHECK(error_in(batch) == told);
   CHECK(error_in(with(batch, {{"SLURM_STEP_ID", "batch"}})) == told);
@@ -183,7 +183,7 @@ TEST_CASE("a shell of salloc is no step either") {
   CHECK(error_in(shell).starts_with("this is a shell of Slurm job 9, which has 2 nodes"));
   const placement one = placed_in(with(shell, {{"SLURM_JOB_NODELIST", "n1"}}));
   REQUIRE(one.notes.size() == 1);
-  CHECK(one.notes[0].starts_with("this is a shell of Slurm job 9 on n1, and not a step of it"));
+  CHECK(one.notes[0].starts_with("this is a shell of Slurm job 9 on n1; this is not a job step"));
 }
 
 TEST_CASE("variables that cannot be true are named") {
@@ -210,8 +210,8 @@ TEST_CASE("flags that contradict the step are named, by the node that they conce
   // The batch script's own shell has written its SLURM_NODEID for all nodes.
   CHECK(contradictions(second, options) ==
         std::vector<std::string>{
-            "--node-rank says 0, and this is node 1 of Slurm step 12.0; where the shell of the "
-            "batch script has replaced a variable of srun's, leave the option out"});
+            "--node-rank says 0, and this is node 1 of Slurm step 12.0; if the shell of the "
+            "batch script has expanded a variable of srun's, leave the option out"});
   options.node_rank.reset();
   options.settings.nodes_min = options.settings.nodes_max = 2;
   CHECK(contradictions(first, options) ==
