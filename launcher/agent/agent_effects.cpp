@@ -81,8 +81,8 @@ void agent::apply(const core::close_service& effect) {
   drop_nccl_ids();
 }
 
-// In the static rendezvous each node has been told by hand where the leader is, and goes by that,
-// as torchrun does: "localhost" on the first node is its own word for itself.
+// In the static rendezvous the user gave each node the leader's address, and the node uses that
+// one, as torchrun does: the first node may have been given "localhost".
 std::string agent::as_seen_here(const std::string& master_address) const {
   return options_.is_static ? options_.endpoint.host : master_address;
 }
@@ -182,7 +182,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   workers_round_ = effect.round;
   if (node_health_) node_health_->rest();
   begin_facts();
-  // Of a round that had ended well here, and not elsewhere.
+  // Kill strays of a round that succeeded here but failed on another node.
   if (!options_.children_grace) reaper_.kill_strays();
   workers_ =
       std::make_unique<worker_group>(context_.get_executor(), worker_spawner(), mux_, &guardian_,
@@ -201,7 +201,7 @@ std::string agent::choose_gloo_interface(const assignment& assigned) {
   if (assigned.group_world_size == 1) return {};
   if (find_variable(environment_, gloo_interface_variable) != nullptr) return {};
   std::vector<std::string> own = {options_.local_address, own_address_, assigned.master_address};
-  // Beside the daemon this node sees it on loopback.
+  // On the daemon's host own_address_ is a loopback address, which the other nodes cannot use.
   if (const auto leader = net::numeric_address(assigned.master_address)) {
     if (const auto from = own_address_towards(*leader)) own.push_back(from->to_string());
   }
@@ -233,8 +233,8 @@ worker_group::events agent::worker_events(round_number round) {
   };
   events.children_stay = [this](const worker_group::left_behind& left) { name_children(left); };
   events.strays_stay = [this](const std::vector<pid_t>& strays) { name_strays(strays); };
-  // What they wrote last and their environments are held no longer than they live; but for the last
-  // words, until the next round, of those that may be evidence.
+  // Frees the workers' output and environments as soon as all have ended, except for the last words
+  // of those that may be evidence: these are kept until the next round.
   events.all_ended = [this, round] {
     terminal_.take_back();
     if (watch_) watch_->end();
@@ -245,7 +245,8 @@ worker_group::events agent::worker_events(round_number round) {
   return events;
 }
 
-// One that nobody has stopped may have left an exception in its file, and is told of with that.
+// A worker that failed by itself may have written its exception to its error file, which is read
+// before the failure is reported.
 void agent::worker_is_over(round_number round, const worker_end& end) {
   notice_strike();
   if (!end.lost.none()) {
@@ -312,7 +313,7 @@ void agent::worker_not_started(round_number round, std::uint32_t local_rank,
   feed(event);
 }
 
-// After a worker that could not be started, or a stop: it is no cause of anything.
+// Not a failure: another worker could not be started, or the round was stopped first.
 void agent::worker_never_started(round_number round, std::uint32_t local_rank) {
   core::worker_ended event = no_start(round, local_rank);
   event.cause.by_our_stop = true;
@@ -366,9 +367,10 @@ void agent::apply(const core::stop_workers& effect) {
   save_vault();
   if (stops_preparing(effect.round)) return;
   if (!workers_ || workers_round_ != effect.round) return;
+  // A newer order replaces one that still waits for evidence.
   held_stop_.reset();
   if (survivors_ && effect.may_stay) {
-    // Half of it is left for those that have to be asked to end.
+    // Half of the grace is left for those that have to be asked to end.
     survivors_->may_stay(effect.grace / 2);
   } else if (survivors_) {
     survivors_->nobody_stays();

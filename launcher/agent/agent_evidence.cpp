@@ -164,7 +164,7 @@ void agent::write_evidence(evidence::node_evidence seen, note_level level,
         return evidence::write_evidence(folder, seen);
       },
       [this, level, words](std::optional<std::string> problem) {
-        if (!problem) problem = "the evidence cannot be kept: the system gives no thread";
+        if (!problem) problem = "cannot save the evidence: the system has no thread left";
         if (problem->empty()) {
           say(level, words + ": " + evidence_.folder);
         } else {
@@ -226,7 +226,7 @@ void agent::end_hung(std::uint32_t rank, const std::string& text) {
 void agent::hear_stand(const std::string& sentence, duration still_for) {
   std::string text = "no rank of this node has moved for " + to_text(still_for);
   text += sentence.empty() ? ", and none can say where it stands"
-                           : ": " + sentence + "; who they wait for cannot be seen from here";
+                           : ": " + sentence + "; this node cannot see whom they wait for";
   say(note_level::warning, text + "; none is ended");
 }
 

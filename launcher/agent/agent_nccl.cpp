@@ -46,7 +46,7 @@ void agent::start_nccl_helper() {
         say(note_level::warning,
             "ddprun-nccl-id, where workers meet that open an NCCL communicator with "
             "DDPRUN_NCCL_IDS, has ended (" +
-                how + "): workers that have not joined it yet wait in vain");
+                how + "): workers that have not joined yet will time out");
       });
   nccl_->warm_up();
 }

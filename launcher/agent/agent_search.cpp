@@ -34,7 +34,7 @@ void agent::search_ports() {
                    if (exit_code_) return;  // a signal came first
                    if (port == 0) {
                      daemon_place where;
-                     where.problem = "run " + options_.run_id + " was found at no port of " +
+                     where.problem = "run " + options_.run_id + " was not found at any port of " +
                                      options_.endpoint.host + " within join_timeout: " + problem;
                      return end_without_daemon(std::move(where), unmet_exit_code);
                    }

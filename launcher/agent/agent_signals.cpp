@@ -78,7 +78,7 @@ void agent::pass_on(int signal) {
   }
   const std::string name = signal_name(signal);
   if (reached.empty() && spared.empty()) {
-    return say(note_level::warning, name + ": no worker runs here that it could be passed on to");
+    return say(note_level::warning, name + ": no worker is running here to pass it to");
   }
   if (!reached.empty()) say(note_level::info, name + " goes on to " + text_of_ranks(reached));
   if (!spared.empty()) {

@@ -148,7 +148,7 @@ std::string agent::why_it_ended(const core::leave& effect) const {
   if (!is_told || !effect.text.starts_with(told_cause_)) return effect.text;
   const round_number round = std::max(effect.root_cause->round, reported_.round);
   const std::string text =
-      "round " + std::to_string(round) + " failed; its root cause is told above";
+      "round " + std::to_string(round) + " failed; its root cause is shown above";
   // The box has the rest: "all 3 restarts are used".
   return round == reported_.round ? text : text + effect.text.substr(told_cause_.size());
 }

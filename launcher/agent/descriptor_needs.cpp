@@ -64,8 +64,8 @@ std::size_t mute_connections(const core::open_service& wanted) {
 
 std::string turned_away_text(std::size_t open) {
   return "the round's port turns connections away: " + std::to_string(open) +
-         " are open, all that the limit of open files leaves beside the workers; raise it (ulimit "
-         "-Hn), or find out who connects to the port";
+         " are open, which is all that the limit of open files leaves after the workers' share; "
+         "raise it (ulimit -Hn), or find out who connects to the port";
 }
 
 std::string descriptor_problem(const core::open_service& wanted, std::uint64_t own_workers,

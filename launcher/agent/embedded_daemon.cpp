@@ -170,7 +170,7 @@ bool embedded_daemon::take_next_port() {
   if (search_.more_ports.empty()) return false;
   const std::uint16_t next = search_.more_ports.front();
   log_(note_level::info, "another program has port " + std::to_string(search_.endpoint.port) +
-                             " of this host: the rendezvous daemon is to be at " +
+                             " of this host: the rendezvous daemon will use port " +
                              std::to_string(next));
   search_.more_ports.erase(search_.more_ports.begin());
   search_.endpoint.port = next;
@@ -222,8 +222,8 @@ server::server_options embedded_daemon::options_of_server() {
   };
   options.daemon.journal_log = [this](note_level level, const std::string& text) {
     const auto shown = level == note_level::error ? note_level::warning : note_level::debug;
-    boost::asio::post(
-        main_, [this, shown, text] { log_(shown, "what the daemon here decides: " + text); });
+    boost::asio::post(main_,
+                      [this, shown, text] { log_(shown, "the daemon in this process: " + text); });
   };
   return options;
 }

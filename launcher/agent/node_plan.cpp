@@ -42,7 +42,7 @@ cli::checked plan_workers(const launch_options& options, node_plan& plan) {
     if (all.gpus == 0 && !find_visible_list(plan.environment)) {
       plan.notes.push_back(
           "--gpus: no GPU is visible on this node; workers are told to use those "
-          "numbers all the same");
+          "numbers anyway");
     }
     if (auto wrong = show_gpus(plan.environment, options.gpus, all.gpus)) return wrong;
     counts.gpus = static_cast<std::uint32_t>(options.gpus.size());

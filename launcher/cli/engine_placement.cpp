@@ -55,10 +55,9 @@ cli::usage_error too_many_nodes(const options_draft& draft, const hosts::placeme
 }
 
 cli::usage_error no_number(const hosts::placement& placement) {
-  return {
-      placement.engine +
-      " does not tell its pods how many they are; write --nnodes=N, or --nnodes=1 where each is "
-      "a job of its own"};
+  return {placement.engine +
+          " does not tell its pods how many they are; write --nnodes=N, or --nnodes=1 if each is a "
+          "job of its own"};
 }
 
 // Index 0 of a job of one pod is told no more than that of many. torchrun runs one node there, and
@@ -69,7 +68,7 @@ void take_first_as_only(const options_draft& draft, hosts::placement& placement)
   placement.nodes = 1;
   placement.notes.push_back(placement.engine +
                             " does not tell its pods how many they are: this one runs as one node; "
-                            "where the job has several pods write --nnodes=N");
+                            "if the job has several pods, write --nnodes=N");
 }
 
 cli::checked check_number(const options_draft& draft, const hosts::placement& placement) {
@@ -81,9 +80,9 @@ cli::checked check_number(const options_draft& draft, const hosts::placement& pl
   }
   if (!is_typed) return no_number(placement);
   if (placement.node_rank < settings.nodes_max + settings.spares_max) return {};
-  return cli::usage_error{draft.words_of("nnodes") + ": " + placement.engine +
-                          " has one of index " + std::to_string(placement.node_rank) +
-                          ", this one; write the number of its completions, or give it fewer"};
+  return cli::usage_error{draft.words_of("nnodes") + ": " + "this pod of " + placement.engine +
+                          " has index " + std::to_string(placement.node_rank) +
+                          "; write the number of its completions, or give it fewer"};
 }
 
 // The options are settled as if these words had been typed.

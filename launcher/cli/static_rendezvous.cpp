@@ -65,8 +65,8 @@ cli::checked settle_static(options_draft& draft) {
   if (options.embed != embed_policy::automatic || draft.is_host) {
     const std::string words = draft.words_of("embed-daemon");
     return cli::usage_error{(words.empty() ? "is_host of --rdzv-conf" : words) +
-                            ": of nodes that meet at --master-addr the one with --node-rank=0 has "
-                            "the daemon; leave it out"};
+                            ": with --master-addr the node with --node-rank=0 runs the daemon; "
+                            "leave it out"};
   }
   if (draft.words_of("master-port").empty()) options.master_port = default_master_port;
   if (options.master_port == 0) {

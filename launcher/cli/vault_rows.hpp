@@ -68,7 +68,7 @@ inline constexpr std::array vault_rows = {
         {"vault", "DIR", "Failures",
          "give workers a folder in memory to save to, DDPRUN_VAULT; the newest\n"
          "entry with a marker is copied to DIR, at once when a worker dies, and\n"
-         "put back when a node has lost its memory; nodes also keep copies for\n"
+         "restored when a node has lost its memory; nodes also keep copies for\n"
          "each other"},
         apply_vault},
     cli::option<options_draft>{{"vault-size", "SIZE", "Failures",

@@ -29,9 +29,9 @@ std::string text_of_rank(const rank_evidence& one) {
     if (!one.wait_channel.empty()) text += ", in the kernel's " + one.wait_channel;
     text += '\n';
   }
-  if (one.step) text += "step " + std::to_string(one.step->number) + ", as it has said\n";
+  if (one.step) text += "step " + std::to_string(one.step->number) + ", as it reported\n";
   if (was_looked_at && one.stacks.empty()) {
-    text += one.is_asked ? "it did not say where its threads stood in time\n"
+    text += one.is_asked ? "it did not say in time where its threads stood\n"
                          : "it cannot be asked for stacks of Python\n";
   }
   add_part(text, "threads of Python, the innermost call first", one.stacks);
@@ -53,7 +53,7 @@ int write_file(int folder, const std::string& name, const std::string& text) {
 
 std::string write_evidence(const std::string& folder, const node_evidence& seen) {
   const auto problem = [&folder](int error) {
-    return "the evidence cannot be kept in " + folder + ": " + std::strerror(error);
+    return "cannot save the evidence in " + folder + ": " + std::strerror(error);
   };
   const std::size_t slash = folder.rfind('/');
   const std::string above = slash == std::string::npos ? "." : folder.substr(0, slash + 1);

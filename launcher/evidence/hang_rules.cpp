@@ -60,7 +60,7 @@ std::optional<hang_verdict> judge_hang(const node_evidence& first, const node_ev
   const auto rank = rank_that_hangs(ranks, scope);
   if (!rank) return std::nullopt;
   hang_verdict found{*rank, ddprun::sentence_of(ranks)};
-  // Of programs without stacks one that was stopped is named.
+  // A program without stacks is named only if it is stopped.
   for (const stalled_ranks& one : ranks) {
     if (found.words.empty() && one.first == *rank) found.words = "it " + one.words;
   }

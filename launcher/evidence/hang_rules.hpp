@@ -1,15 +1,15 @@
-// Decides whether the ranks of this node hang, and who it is that the others wait for.
+// Decides whether the ranks of this node hang, and which rank the others wait for.
 //
-// Nothing is decided on one witness. The first is what the ranks have done, seen from outside: a
-// rank has moved if it used the processor, read, wrote, printed, or stood in the kernel for a disk
-// since the last look. So a first step that compiles, a checkpoint and an evaluation are moves.
+// Two independent checks must agree. The first is what the ranks have done, seen from outside: a
+// rank has moved if it used the processor, read, wrote, printed, or was blocked on disk I/O since
+// the last look. So a first step that compiles, a checkpoint and an evaluation are moves.
 // Only when none of this node's ranks has moved for the whole limit, the second is asked: their
 // stacks, twice, which must be the same both times, and none of a rank that is traced (a debugger).
-// Then the rules of rendezvous/core/messages/stall.hpp say who it is.
+// Then the rules of rendezvous/core/messages/stall.hpp say which rank it is.
 //
 // A node whose ranks all wait cannot know what those of others do: it names nobody, and says to the
-// daemon where they stand. Where the limit is learnt, who is named is not ended: a script may be
-// still for what is no hang (a download).
+// daemon where they stand. If the limit is learnt, the named rank is not killed, because a
+// script may be idle for a good reason (a download).
 #pragma once
 
 #include "launcher/evidence/rank_evidence.hpp"
@@ -28,20 +28,20 @@ namespace ddprun::launcher::evidence {
 using time_point = std::chrono::steady_clock::time_point;
 using duration = std::chrono::steady_clock::duration;
 
-// What is learnt: five times the longest pause between two moves of any rank, at least so long.
+// What is learnt: five times the longest pause between two moves of any rank, at least this long.
 inline constexpr std::chrono::seconds learnt_limit_min{20};
 
 // Since when each rank has not moved.
 class stillness {
  public:
-  // At the beginning of a round nobody is still.
+  // At the beginning of a round no rank has stood still yet.
   void begin() { moved_.clear(); }
   // A look at a rank; one that was not there before has moved.
   void see(std::uint32_t rank, bool has_moved, time_point now);
   void forget(std::uint32_t rank) { moved_.erase(rank); }
 
   duration still_for(std::uint32_t rank, time_point now) const;
-  // The least of these ranks; zero where there is none.
+  // The shortest time of any of these ranks; zero if there are none.
   duration all_still_for(const std::vector<std::uint32_t>& ranks, time_point now) const;
   // `set`: by a person; none: it is learnt.
   duration limit(const std::optional<duration>& set) const;
@@ -67,7 +67,7 @@ bool have_stood(const node_evidence& first, const node_evidence& second);
 bool do_spin_in_vain(const std::set<pid_t>& spinning, const std::string& counts,
                      const node_evidence& now);
 
-// None: they have not stood, or it cannot be said from here who it is.
+// None: they have not stood, or this node cannot tell which rank it is.
 std::optional<hang_verdict> judge_hang(const node_evidence& first, const node_evidence& second,
                                        const stall_scope& scope);
 

@@ -20,7 +20,7 @@ using log::output_channel;
 constexpr std::chrono::milliseconds stuck_limit{100};
 
 constexpr std::chrono::milliseconds retry_pause{100};
-// A disk that cannot be written is not waited for any longer than this at the end.
+// How long the end waits at most for a disk that cannot be written.
 constexpr std::chrono::milliseconds broken_limit{2000};
 
 // 0, or why the folder is not there.
@@ -52,8 +52,9 @@ log_files::shared::answer log_files::shared::append(file_id id, std::string_view
     to.overrun.add(bytes);
     one.behind.add(bytes);
     if (std::exchange(one.is_behind, true)) return answer::refused;
-    const std::string text = one.path + " is written more slowly than its lines come, and " +
-                             std::to_string(held) + " bytes wait: more are lost until it goes on";
+    const std::string text =
+        one.path + " cannot be written as fast as workers print: " + std::to_string(held) +
+        " bytes are queued, further lines are dropped until it catches up";
     lock.unlock();
     say(text);
     return answer::refused;
@@ -83,7 +84,7 @@ void log_files::on_word(std::function<void(const std::string&)> handler) {
   shared_->word_handler = std::move(handler);
 }
 
-// Most runs need none of it.
+// The thread starts on first use, because most runs write no files.
 bool log_files::start() {
   if (shared_->thread.joinable()) return true;
   if (shared_->is_without_thread) return false;
@@ -326,7 +327,7 @@ void log_files::shared::break_off(const shared_file& one) {
     if (!one->broken_since) one->broken_since = now;
     if (!std::exchange(is_named, true)) {
       problem = one->path + " cannot be written: " + std::strerror(to.error) +
-                "; the workers go on, and what of their log files does not fit in memory is lost";
+                "; the workers go on, and lines that do not fit in memory are lost";
     }
     if (one->users == 0 && now >= *one->broken_since + values.patience) {
       lost.add(to.give_up());

@@ -165,7 +165,7 @@ std::shared_ptr<nccl_helper::process> nccl_helper::start() {
   error_code error;
   made->output.assign(started->output.get(), error);
   if (error) {
-    made->said.problem = "it cannot be heard: " + error.message();
+    made->said.problem = "its output cannot be read: " + error.message();
     spawner_.signal_group(made->pid, SIGKILL);
     made->pid = -1;
     return made;

@@ -74,8 +74,8 @@ std::string read_nccl_ids(const leader_data& given, nccl_round_ids& ids) {
   if (given.bytes.empty()) return {};
   std::optional<nccl_round_ids> found = ids_in(given.bytes);
   if (!found) {
-    return "what the leader of the round gives its members is no list of NCCL ids that this ddprun "
-           "knows, so the workers of this node get no DDPRUN_NCCL_IDS: " +
+    return "the leader of the round sent data that is not a list of NCCL ids known to this ddprun, "
+           "so the workers of this node get no DDPRUN_NCCL_IDS: " +
            std::string(core::same_version_advice);
   }
   ids = *std::move(found);

@@ -67,9 +67,9 @@ cli::parsed<network_choice> choose_network(const network_wish& wish,
       // An interface may have several addresses, of which one was wished.
       if (is_in(*its, network)) return network_choice{its->interface, wish.address};
     }
-    return cli::usage_error{option_words(wish) + ": this node's address is to be " + wish.address +
-                            ", and that is on " + its->interface +
-                            ", in none of these; leave one of the two out"};
+    return cli::usage_error{option_words(wish) + ": this node was given the address " +
+                            wish.address + ", which is on " + its->interface +
+                            " and in none of these networks; leave one of the two out"};
   }
   for (const wanted_network& network : wish.networks) {
     const interface_address* const found = find_in(network, sorted, wish.likes_ipv6);

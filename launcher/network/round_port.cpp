@@ -57,6 +57,7 @@ void round_port::try_to_open() {
     }
     return opened(*port);
   }
+  // A fixed port may still be held by the round before; a free one would just be another one.
   const bool busy = fixed_ != 0 && port.error() == boost::asio::error::address_in_use;
   const bool passes = busy || is_shortage(port.error().value());
   if (!passes || tries_left_ == 0) {
@@ -66,6 +67,7 @@ void round_port::try_to_open() {
     }
     return handlers_.opened(0, problem);
   }
+  // Only the first try reports the problem, so that retries do not repeat the line.
   if (tries_left_ == busy_limit / pause_between_tries) {
     handlers_.trouble(problem + "; trying for " + seconds(busy_limit));
   }

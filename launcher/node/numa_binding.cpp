@@ -120,7 +120,7 @@ cli::parsed<std::vector<std::vector<int>>> bind_workers(numa_mode mode, std::uin
     if (node == topology.nodes.end()) {
       return cli::usage_error{words + ": the GPU of local rank " + std::to_string(rank) +
                               " is at NUMA node " + std::to_string(where.node) +
-                              ", of whose processors this process may use none; look at taskset "
+                              ", but this process may not use any of its processors; check taskset "
                               "and cpusets, or leave the option out"};
     }
     const processors own = bind(mode, topology, node->second, where);

@@ -28,14 +28,14 @@ std::string path_variable(const worker_command& command) {
 
 using clock = std::chrono::steady_clock;
 
-// From the executor: what is to be said is said at once.
+// Called from the executor, so handlers may run at once.
 void worker_group::state::hear(const workers::event& what) {
   const auto self = shared_from_this();
   step(what);
   deliver();
 }
 
-// An answer to one effect waits until the others of the same step are carried out.
+// Events that an effect causes are queued until all effects of this step are applied.
 void worker_group::state::step(workers::event what) {
   heard.push_back(std::move(what));
   if (std::exchange(stepping, true)) return;
@@ -122,8 +122,7 @@ void worker_group::signal(int signal) {
 }
 
 bool worker_group::pass_on(pid_t to, int signal) const {
-  // One that was reaped meanwhile, though something of its group lives: the number may be
-  // another's.
+  // The process may have been reaped, and its number reused, while others of its group live.
   const auto children = list_children();
   if (std::find(children.begin(), children.end(), to) == children.end()) return false;
   if (has_handler(to, signal)) return ::kill(to, signal) == 0;

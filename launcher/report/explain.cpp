@@ -20,7 +20,7 @@ constexpr const char* usage =
     "usage: ddprun explain FILE... | -\n\n"
     "Says why a job failed, from its saved log: of ddprun, torchrun, srun or kubectl; - is "
     "standard\n"
-    "input. Several files, such as one a node or a rank, are taken as those of one job.\n"
+    "input. Several files, such as one per node or per rank, are read as one job's.\n"
     "Exit code: 0; 1 when nothing in it looks like a failure; 2 when a FILE cannot be read.\n";
 constexpr std::size_t line_bytes_kept = 64 * 1024;
 
@@ -75,8 +75,8 @@ int explain(std::span<const char* const> files) {
     std::printf("%s\n", line.c_str());
   if (!lines.empty()) return 0;
   std::printf(
-      "nothing in these %llu lines looks like a failure: no exception, no message that is "
-      "known\n",
+      "nothing in these %llu lines looks like a failure: no exception, no known "
+      "message\n",
       static_cast<unsigned long long>(log.lines()));
   return 1;
 }

@@ -323,7 +323,8 @@ std::vector<std::string> saved_log::explain() const {
   std::vector<std::string> lines;
   if (is_silent) {
     lines.push_back("root cause, as " + verdict_.by + " saw it: " + verdict_.text);
-    lines.emplace_back("  it has said nothing in this log; what others say follows from its end");
+    lines.emplace_back(
+        "  this log has nothing from that rank; the errors of the others follow from its end");
     lines.push_back("  then failed: " + names_of(found, 0));
   } else if (!found.empty()) {
     const finding& first = found.front();

@@ -184,10 +184,10 @@ zygote::events warm_spawner::zygote_events() {
   events.is_short = [this](const std::string& why) { make_room("memory is short: " + why); };
   events.killed = [this] {
     options_.killed();
-    make_room("the process that makes the imports ahead was killed by SIGKILL");
+    make_room("the process that imports modules ahead was killed by SIGKILL");
   };
   events.ended = [this](const std::string& how) {
-    give_up("the process that makes the imports ahead has ended: " + how);
+    give_up("the process that imports modules ahead has ended: " + how);
   };
   return events;
 }
@@ -220,7 +220,7 @@ void warm_spawner::take_spare(pid_t pid, unique_fd orders) {
   const std::vector<pid_t> children = list_children();
   const bool is_ours = std::find(children.begin(), children.end(), pid) != children.end();
   if (!is_ours || inner_.owns(pid)) {
-    return lack_spare("spare workers do not come to this process");
+    return lack_spare("spare workers do not connect to this process");
   }
   const bool is_watched = inner_.adopt(
       pid, [weak = alive_.watch(), this, &inner = inner_](pid_t over, exit_status status) {

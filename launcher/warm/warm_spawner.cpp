@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 namespace ddprun::launcher::warm {
 namespace {
 
-// A process that was killed and hangs in the kernel holds up nobody's end for longer.
+// How long a killed process that is stuck in the kernel can delay our exit.
 constexpr std::chrono::seconds end_limit{1};
 // A worker that fails sooner may fail because it was started warm.
 constexpr std::chrono::seconds early{1};
@@ -35,7 +35,7 @@ std::string local_rank_of(const spawn_request& request) {
   return {};
 }
 
-// As ddprun_process.py reads it.
+// Must match the parser in ddprun_process.py.
 std::string work_of(const spawn_request& request, const std::string& record,
                     const std::string& site) {
   std::string work;
@@ -133,7 +133,7 @@ spawn_result warm_spawner::spawn(const spawn_request& request, spawn_handlers ha
   return spawn_cold(request, std::move(handlers));
 }
 
-// A terminal is seen by Python as it begins, and so are the other streams.
+// Python inspects its terminal and its streams at startup, so a spare cannot be given them later.
 bool warm_spawner::may_be_warm(const spawn_request& request) {
   if (request.output_terminal || request.errors_terminal) {
     tell("workers with terminals (--pty) are started cold");
@@ -262,12 +262,12 @@ void warm_spawner::judge_early_end(const worker& over, exit_status status) {
   events.is_warm_start = [this](const std::string& how) {
     suspicion_.reset();
     let_spares_go();
-    turn_off("one has failed in its first second, and " + how);
+    turn_off("a warm worker failed in its first second, and " + how);
   };
   suspicion_ = std::make_unique<cold_comparison>(
       executor_, inner_, cold_comparison::suspect{over.rank, status, loaded_bytes_},
       options_.comparison, std::move(events));
-  tell("a worker has failed in its first second after a warm start: the next are started cold");
+  tell("a worker failed in its first second after a warm start: the next ones are started cold");
 }
 
 }  // namespace ddprun::launcher::warm

@@ -168,7 +168,7 @@ def test_a_rank_that_never_answers_delays_a_stop_by_no_more_than_the_limit(clust
     agent = start(cluster, script, "--evidence", 0.5, "--log-dir", tmp_path / "logs", "--tee", 3)
     assert agent.wait() == 0, agent.err()
     (folder,) = (tmp_path / "logs").glob("*/attempt_0/evidence")
-    assert "it did not say where its threads stood in time" in (folder / "rank_1.txt").read_text()
+    assert "it did not say in time where its threads stood" in (folder / "rank_1.txt").read_text()
     cluster.nothing_left()
 
 
@@ -231,7 +231,7 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(cluster, tmp_path):
     (attempt,) = (tmp_path / "logs").glob("*/attempt_0")
     os.symlink(aim, attempt / "evidence")
     assert agent.wait() == 0, agent.err()
-    assert f"the evidence cannot be kept in {attempt}/evidence: File exists" in agent.err()
+    assert f"cannot save the evidence in {attempt}/evidence: File exists" in agent.err()
     assert not list(aim.iterdir()) and "attempt 1 has ended well" in agent.out()
     cluster.nothing_left()
 
@@ -265,7 +265,7 @@ def test_a_full_disk_costs_one_line(cluster, tmp_path, small_disk):
     wait_for("rank 1 to stand", (cluster.folder / "stands.0.1").exists)
     fill(small_disk)
     assert agent.wait() == 0, agent.err()
-    (line,) = [line for line in agent.err().splitlines() if "evidence cannot be kept" in line]
+    (line,) = [line for line in agent.err().splitlines() if "cannot save the evidence" in line]
     assert line.endswith("evidence: No space left on device")
     line = line_of(script, "sleep(3600)")
     assert f"before the end: rank 1 stood in forward (train.py:{line})" in agent.err()

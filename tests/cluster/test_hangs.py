@@ -110,7 +110,7 @@ def test_a_node_whose_ranks_all_wait_ends_nobody(cluster, tmp_path):
     """)
     agents = two_nodes(cluster, script, 2, (1, 2))
     agents[1].says("no rank of this node has moved for .*: ranks [0-9] and [0-9] waited in "
-                   "all_reduce.*; who they wait for cannot be seen from here; none is ended")
+                   "all_reduce.*; this node cannot see whom they wait for; none is ended")
     (cluster.folder / "go").touch()
     for agent in agents:
         assert agent.wait() == 0, agent.err()

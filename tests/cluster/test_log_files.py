@@ -52,7 +52,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_starts(cluster,
     (tmp_path / "taken").write_text("a file")
     job = start(cluster, "a", f"touch {tmp_path}/started", "-t3", "--log-dir", tmp_path / "taken")
     assert job.wait() == 2
-    assert job.err() == (f"ddprun: --log-dir={tmp_path}/taken: no folder can be made in "
+    assert job.err() == (f"ddprun: --log-dir={tmp_path}/taken: cannot make a folder in "
                          f"{tmp_path}/taken: Not a directory; name one that this node can write, "
                          "with --log-dir\n")
     assert not (tmp_path / "started").exists()
@@ -121,7 +121,7 @@ def test_what_a_file_of_matching_lines_loses_is_counted(cluster, tmp_path):
     pipe = os.open(matches, os.O_RDWR)
     (tmp_path / "pipe").touch()
     wait_for("the word of it",
-             lambda: re.search(r"filtered_stdout\.log is written more slowly", job.err()))
+             lambda: re.search(r"filtered_stdout\.log cannot be written as fast", job.err()))
     kept = []
     reader = threading.Thread(target=lambda: kept.append(read_until(pipe, b"\n<end>")))
     reader.start()

@@ -59,8 +59,9 @@ def test_a_network_that_is_not_here_is_refused_before_anything_starts(cluster, h
     agent = cluster.agent("node-b", "--network=fast0", "--local-addr=10.77.0.2",
                           endpoint="10.77.0.1:29400", nnodes=2, host=hosts[1], command=TALKER)
     assert agent.wait() == 2
-    assert agent.err() == ("ddprun: --network=fast0: this node's address is to be 10.77.0.2, and "
-                           "that is on eth0, in none of these; leave one of the two out\n")
+    assert agent.err() == ("ddprun: --network=fast0: this node was given the address 10.77.0.2, "
+                           "which is on eth0 and in none of these networks; leave one of the two "
+                           "out\n")
 
 
 @pytest.mark.parametrize("words, seen", [

@@ -96,7 +96,7 @@ def test_the_cause_of_the_end_is_said_once(cluster, form):
                                  f"--log-format={form}", "--no-python", "/bin/sh", "-c", script])
     assert job.wait() == 7
     assert job.err().count("rank 1 (local rank 1) exited with code 7") == 1
-    assert "exit code 7: round 1 failed; its root cause is told above" in job.err()
+    assert "exit code 7: round 1 failed; its root cause is shown above" in job.err()
 
 
 def test_the_last_line_says_the_cause_where_the_box_is_hidden(cluster):

@@ -188,7 +188,7 @@ def test_usr1_while_no_worker_runs_ends_nothing(cluster):
     agent = cluster.agent("node-a", endpoint=f"127.0.0.1:{daemon.port}", nnodes=2)
     agent.says("1 of 2 nodes")
     agent.kill(signal.SIGUSR1)
-    agent.says("SIGUSR1: no worker runs here that it could be passed on to")
+    agent.says("SIGUSR1: no worker is running here to pass it to")
     for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         daemon.kill(number)
     other = cluster.agent("node-b", endpoint=f"127.0.0.1:{daemon.port}", nnodes=2)

@@ -322,7 +322,7 @@ def test_a_warm_worker_that_fails_at_once_is_followed_by_cold_ones(cluster, tmp_
     agent.says("1 spare workers? waits?")
     go(cluster)
     assert agent.wait() == 5, agent.err()
-    assert "a worker has failed in its first second after a warm start" in agent.err()
+    assert "a worker failed in its first second after a warm start" in agent.err()
     cluster.nothing_left()
 
 

@@ -301,7 +301,7 @@ TEST_CASE("a worker that fails in the same way cold has its script to blame, how
   warm_fixture fixture;
   const waiting_child child;
   fixture.end(fixture.start_warm(child), failed_with(5));
-  CHECK(fixture.has_said("the next are started cold"));
+  CHECK(fixture.has_said("the next ones are started cold"));
   const pid_t cold = fixture.start();
   CHECK(cold != child.pid);
   // Its imports take seconds; and others of its round, which are cold as well, may end well.
@@ -334,7 +334,8 @@ TEST_CASE("a worker that lives cold where a warm one fails at once turns warm st
     fixture.import_modules(10);
   }
   fixture.run_until([&] {
-    return fixture.has_said("no more workers are started warm: one has failed in its first second");
+    return fixture.has_said(
+        "no more workers are started warm: a warm worker failed in its first second");
   });
 }
 
@@ -466,7 +467,7 @@ TEST_CASE("a zygote that finds too little memory, or is killed for it, is made a
     exit_status killed;
     killed.signal = SIGKILL;
     fixture.end(zygote, killed);
-    why = "the process that makes the imports ahead was killed by SIGKILL";
+    why = "the process that imports modules ahead was killed by SIGKILL";
   }
   fixture.run_until(
       [&] { return fixture.has_said("warm: " + why + ": no spare workers until there is room"); });

@@ -119,11 +119,11 @@ TEST_CASE("an engine that does not tell its nodes needs their number") {
   pod.meeting_port = 29400;
   CHECK(error_with("train.py", pod) ==
         "Kubernetes Job train does not tell its pods how many they are; write --nnodes=N, or "
-        "--nnodes=1 where each is a job of its own");
+        "--nnodes=1 if each is a job of its own");
   CHECK(options_with("--nnodes=2:4 train.py", pod).node_rank == 3U);
   CHECK(options_with("--nnodes=3 --spares=1 train.py", pod).node_rank == 3U);
   CHECK(error_with("--nnodes=3 train.py", pod) ==
-        "--nnodes=3: Kubernetes Job train has one of index 3, this one; write the number of its "
+        "--nnodes=3: this pod of Kubernetes Job train has index 3; write the number of its "
         "completions, or give it fewer");
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("the first node of an engine that does not tell their number is one al
   REQUIRE(alone.notes.size() == 1);
   CHECK(alone.notes[0] ==
         "Kubernetes Job train does not tell its pods how many they are: this one runs as one node; "
-        "where the job has several pods write --nnodes=N");
+        "if the job has several pods, write --nnodes=N");
   CHECK(options_with("--nnodes=2 train.py", pod).notes.empty());
   CHECK(to_text(options_with("--nnodes=2 train.py", pod).endpoint) == "train-0.train:29400");
 }

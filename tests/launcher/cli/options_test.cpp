@@ -224,11 +224,11 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
        "--spares=1: nodes that meet at --master-addr have ranks by hand, and a spare has none; "
        "leave it out, or write --rdzv-endpoint=HOST[:PORT]"},
       {"--nnodes=2 --embed-daemon=never --master-addr=10.0.0.1 a.py",
-       "--embed-daemon=never: of nodes that meet at --master-addr the one with --node-rank=0 has "
-       "the daemon; leave it out"},
+       "--embed-daemon=never: with --master-addr the node with --node-rank=0 runs the daemon; "
+       "leave it out"},
       {"--nnodes=2 --rdzv-conf=is_host=1 --master-addr=10.0.0.1 a.py",
-       "is_host of --rdzv-conf: of nodes that meet at --master-addr the one with --node-rank=0 "
-       "has the daemon; leave it out"},
+       "is_host of --rdzv-conf: with --master-addr the node with --node-rank=0 runs the "
+       "daemon; leave it out"},
       {"--nnodes=2 --master-port=0 --node-rank=0 a.py",
        "--master-port=0: all nodes must know the port, so it cannot be 0 (29500 when left out)"},
       {"--standalone --nnodes=2 --rdzv-backend=static a.py",

@@ -70,11 +70,10 @@ TEST_CASE("what stands in the folder's place is neither followed nor written ove
   std::filesystem::create_directory(aim);
   std::filesystem::create_directory_symlink(aim, folder);
   CHECK(write_evidence(folder, one_rank()) ==
-        "the evidence cannot be kept in " + folder + ": File exists");
+        "cannot save the evidence in " + folder + ": File exists");
   CHECK(std::filesystem::is_empty(aim));
   CHECK(write_evidence(above.path + "/none/evidence", one_rank()) ==
-        "the evidence cannot be kept in " + above.path +
-            "/none/evidence: No such file or directory");
+        "cannot save the evidence in " + above.path + "/none/evidence: No such file or directory");
 }
 
 }  // namespace ddprun::launcher::evidence

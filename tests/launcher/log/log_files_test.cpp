@@ -106,8 +106,8 @@ TEST_CASE("a file that cannot be opened is tried again, and its loss is said at 
   at.wait_for([&] { return at.words.size() == 1; });
   CHECK(at.said().front() ==
         at.path("taken/stdout.log") +
-            " cannot be written: Not a directory; the workers go on, and what of their log files "
-            "does not fit in memory is lost");
+            " cannot be written: Not a directory; the workers go on, and lines that do not fit "
+            "in memory are lost");
   // It holds up nobody.
   CHECK(at.files.push(file, std::string(1500, 'x') + "\n"));
   CHECK(at.files.push(file, "lost\nlost too\n"));
@@ -151,8 +151,8 @@ TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not wait
   CHECK(at.said() ==
         std::vector<std::string>{
             at.path("hangs") +
-            " is written more slowly than its lines come, and 5000 bytes wait: more are "
-            "lost until it goes on"});
+            " cannot be written as fast as workers print: 5000 bytes are queued, further lines "
+            "are dropped until it catches up"});
   SECTION("it goes on") {
     const unique_fd reader(::open(at.path("hangs").c_str(), O_RDONLY | O_CLOEXEC));
     at.wait_for([&] { return at.rooms == std::vector<log_files::file_id>{file}; });

@@ -44,8 +44,8 @@ TEST_CASE("what is no list of ids is named, and nothing of it is taken") {
     INFO(text);
     nccl_round_ids ids{{"0c"}, 1, 2};
     CHECK(read_nccl_ids({text, {}}, ids) ==
-          "what the leader of the round gives its members is no list of NCCL ids that this ddprun "
-          "knows, so the workers of this node get no DDPRUN_NCCL_IDS: use the same version of "
+          "the leader of the round sent data that is not a list of NCCL ids known to this ddprun, "
+          "so the workers of this node get no DDPRUN_NCCL_IDS: use the same version of "
           "ddprun on every node");
     CHECK(ids == nccl_round_ids{});
   }

@@ -63,8 +63,8 @@ TEST_CASE("an address that was asked for wins, unless it contradicts") {
   CHECK(chosen(wish("10.0.0.0/8", "10.0.3.8")) == "ib0 10.0.3.8");
   CHECK(chosen(wish("eth0,ib0", "10.0.3.8")) == "ib0 10.0.3.8");
   CHECK(chosen(wish("ib0", "192.168.1.5")) ==
-        "--network=ib0: this node's address is to be 192.168.1.5, and that is on eth0, in none of "
-        "these; leave one of the two out");
+        "--network=ib0: this node was given the address 192.168.1.5, which is on eth0 and in none "
+        "of these networks; leave one of the two out");
   // That of a NAT, and a name, may lead anywhere.
   CHECK(chosen(wish("ib0", "203.0.113.9")) == "ib0 203.0.113.9");
   CHECK(chosen(wish("ib0", "node-a")) == "ib0 node-a");

@@ -148,8 +148,8 @@ TEST_CASE("only processors on which this process may run are given away") {
   const numa_topology some = made.read("0,1,13,14,15,31");
   CHECK(bound(numa_mode::node, 1, made.read("5,22")) == "5,22");
   CHECK(bound(numa_mode::exclusive, 1, some) ==
-        "--numa-binding=exclusive: the GPU of local rank 0 is at NUMA node 1, of whose processors "
-        "this process may use none; look at taskset and cpusets, or leave the option out");
+        "--numa-binding=exclusive: the GPU of local rank 0 is at NUMA node 1, but this process "
+        "may not use any of its processors; check taskset and cpusets, or leave the option out");
   // Three cores for two: the first gets one more.
   const numa_topology last = made.read("13-15,31", {{"CUDA_VISIBLE_DEVICES", "2,3"}});
   CHECK(bound(numa_mode::exclusive, 2, last) == "13-14 | 15,31");
