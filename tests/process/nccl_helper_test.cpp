@@ -16,12 +16,14 @@ using namespace ddprun::launcher;
 namespace {
 
 struct helper_fixture : process_fixture {
-  explicit helper_fixture(const std::string& script) : program(write(script)) {
+  // `limit`: how long an answer may take. No test that gets one depends on it.
+  explicit helper_fixture(const std::string& script, duration limit = std::chrono::minutes(5))
+      : program(write(script)) {
     ::signal(SIGPIPE, SIG_IGN);  // as in ddprun
     nccl_helper_options options;
     options.program = program;
     options.environment = environment();
-    options.limit = std::chrono::seconds(2);
+    options.limit = limit;
     helper = std::make_unique<nccl_helper>(io.get_executor(), spawn, *mux, std::move(options),
                                            [this](const std::string& how) { lost.push_back(how); });
   }
@@ -68,10 +70,16 @@ TEST_CASE("an NCCL helper makes as many ids as it is asked for, each time a new 
 }
 
 TEST_CASE("of an NCCL helper that fails half-way no id is handed out") {
-  const std::string end =
-      GENERATE(as<std::string>(), "echo problem no more", "exit 3", "sleep 100");
-  INFO(end);
-  helper_fixture fixture("echo version 23007; read count; echo address x; echo id 01; " + end);
+  struct failure {
+    std::string end;
+    duration limit;
+  };
+  const auto how = GENERATE(failure{"echo problem no more", std::chrono::minutes(5)},
+                            failure{"exit 3", std::chrono::minutes(5)},
+                            failure{"sleep 100", std::chrono::seconds(2)});
+  INFO(how.end);
+  helper_fixture fixture("echo version 23007; read count; echo address x; echo id 01; " + how.end,
+                         how.limit);
   const nccl_answer answer = fixture.make();
   CHECK_FALSE(answer.problem.empty());
   CHECK(answer.ids.empty());

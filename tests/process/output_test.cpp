@@ -25,14 +25,12 @@ long status_kib(pid_t pid, const std::string& field) {
 }  // namespace
 
 TEST_CASE("100 MB through a slow reader: nothing lost, and the agent stays small") {
-  constexpr std::size_t line_bytes = 1000;
-  constexpr std::size_t lines = 50'000;
-  // Two workers print 50 MB each; lines are numbered by nothing but their count.
+  // Two workers print 50 MB each. A line that comes in two parts, with a second between them on a
+  // busy machine, may be shown as two lines: so what is counted is its bytes.
   const std::string script = "head -c 50000000 /dev/zero | tr '\\0' x | fold -w 999";
   child_program agent({"test_agent", "--prefix", script, script});
   std::string buffer;
   std::size_t seen[2] = {0, 0};
-  std::size_t bytes = 0;
   char chunk[8192];
   ssize_t count;
   long peak_kib = 0;
@@ -44,19 +42,15 @@ TEST_CASE("100 MB through a slow reader: nothing lost, and the agent stays small
       if (!line.starts_with("[node:")) continue;
       const auto worker = static_cast<std::size_t>(line[6] - '0');
       REQUIRE(worker < 2);
-      const auto length = line.size() - 9;
       REQUIRE(line.find_first_not_of('x', 9) == std::string::npos);
-      bytes += length;
-      ++seen[worker];
+      seen[worker] += line.size() - 9;
     }
     const long now_kib = status_kib(agent.pid(), "VmHWM");
     if (now_kib > peak_kib) peak_kib = now_kib;
   }
   CHECK(buffer.empty());
-  // fold puts its newlines between the 999 bytes; the last line has none, and is given one.
-  CHECK(bytes == 100'000'000);
-  CHECK(seen[0] == lines * line_bytes / 999 + 1);
-  CHECK(seen[1] == seen[0]);
+  CHECK(seen[0] == 50'000'000);
+  CHECK(seen[1] == 50'000'000);
   std::printf("100 MB of output: peak of the agent %ld KiB\n", peak_kib);
   CHECK(peak_kib > 0);
 #if !defined(DDPRUN_SANITIZED)
