@@ -12,7 +12,7 @@ namespace ddprun::launcher::evidence {
 namespace {
 
 constexpr std::size_t lines_kept = 10;  // at each end
-constexpr std::size_t line_bytes_max = 500;
+constexpr std::size_t kernel_line_bytes_max = 500;
 constexpr std::size_t faults_max = 64;
 constexpr std::array<std::string_view, 4> words_of_interest = {"Xid", "ut of memory", "oom-kill",
                                                                "nfs: server"};
@@ -72,7 +72,7 @@ void kernel_news::read() {
     auto fault = gpu_fault_in(*line);
     if (fault && faults_.size() < faults_max) faults_.push_back(std::move(*fault));
     std::string shown = in_one_line(to_valid_utf8(*line));
-    shown.resize(first_of(shown, line_bytes_max).size());
+    shown.resize(first_of(shown, kernel_line_bytes_max).size());
     if (first_.size() < lines_kept) {
       first_.push_back(std::move(shown));
       continue;
