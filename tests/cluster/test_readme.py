@@ -32,8 +32,8 @@ def benchmark_help():
 def test_every_option_it_names_is_known():
     known = helps() + benchmark_help()
     of_others = {"--build", "--target", "--now", "--install", "--prefix", "--logs-specs", "--nodes",
-                 "--ntasks-per-node", "--gpus-per-node"}
-    for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGES)) - of_others:
+                 "--ntasks-per-node", "--gpus-per-node", "--min_replicas", "--bind"}
+    for option in set(re.findall(r"(?<![\w-])--[a-z][a-z_-]+", PAGES)) - of_others:
         assert option in known, option
 
 

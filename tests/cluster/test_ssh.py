@@ -285,7 +285,7 @@ def test_what_makes_nccl_ids_is_copied_along(cluster, net, make_hosts):
     program = head(cluster, net, ["-H", "node-a"], *TO_COPY, host=hosts[0],
                    command=["--no-python", "sh", "-c", beside])
     assert program.wait() == 0, program.out() + program.err()
-    assert "is copied to" in program.err()
+    assert "copying this one to" in program.err()
 
 
 def test_no_program_may_run_in_any_folder_there(cluster, net, make_hosts):

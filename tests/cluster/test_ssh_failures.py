@@ -26,7 +26,7 @@ def test_all_hosts_with_one_fault_are_named_in_one_line(cluster, net, make_hosts
     here, (one, _) = two_servers(net, make_hosts)
     names = [f"nowhere-{number}.invalid" for number in range(14)]
     program = head(cluster, net, ["-H", ",".join(["node-a", *names])], host=here)
-    refused(program, "the run needs 15 nodes, and 1 is left")
+    refused(program, "the run needs 15 nodes, and 1 remains")
     [line] = [each for each in program.err().splitlines() if "no agent was started" in each]
     assert re.search("nowhere.*: no agent was started: ssh: Could not resolve hostname", line)
     assert line.count(".invalid") == 9 and " and 6 more" in line, line  # one in ssh's words
@@ -248,7 +248,7 @@ def test_a_host_that_goes_down_ends_a_run_that_needs_it(cluster, net, make_hosts
     cluster.started(1, 2)
     other.stop()
     refused(program, "node-b: its agent is lost: ssh ended with exit code 255",
-            "the run needs 2 nodes, and 1 is left")
+            "the run needs 2 nodes, and 1 remains")
     one.nobody_is_in()
 
 
