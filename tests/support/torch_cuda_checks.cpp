@@ -100,6 +100,7 @@ std::vector<std::pair<std::string, torch::Tensor>> tensors_of_many_kinds(c10::De
       {"bfloat16", torch::randn({777'777}, options.dtype(torch::kBFloat16))},
       {"bool", torch::randn({65'537}, options).gt(0)},
       {"one", torch::tensor(5, options.dtype(torch::kLong))},
+      {"one of two", torch::arange(2, options).slice(0, 0, 2, 2)},
       {"none", torch::arange(0, options)},
   };
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <system_error>
 #include <thread>
 
 namespace ddprun::worker {
@@ -103,7 +102,7 @@ void copy_in_chunks(const std::vector<chunk_device*>& lanes, const chunk_buffers
     others.reserve(shares.size());
     for (; started < shares.size(); ++started)
       others.emplace_back(copy_share, started);
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     // No room for one more thread: this one does what is left, and it takes longer.
   }
   copy_share(0);

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Event.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -28,6 +29,8 @@ class staging_lane final : public chunk_device {
  public:
   explicit staging_lane(c10::Device device)
       : stream_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)) {
+    // The first save may be a program's that only computes; later ones write to these, too.
+    const c10::InferenceMode off(false);
     for (std::size_t at = 0; at < lane_buffers.count; ++at) {
       buffers_.push_back(
           at::empty({static_cast<std::int64_t>(lane_buffers.bytes)},
@@ -79,7 +82,12 @@ class pinned_staging {
     const std::lock_guard lock(mutex_);
     const c10::StreamGuard beside(lanes_.front()->stream());
     ready.block(lanes_.front()->stream());
-    const auto bytes = tensor.resolve_conj().resolve_neg().contiguous().view({-1}).view(at::kByte);
+    // A single element counts as contiguous whatever its stride, and view() would mind that.
+    const auto bytes = tensor.resolve_conj()
+                           .resolve_neg()
+                           .contiguous()
+                           .as_strided({tensor.numel()}, {1})
+                           .view(at::kByte);
     // On the first lane's stream: the others wait for the copy, where one was made.
     c10::Event in_order(tensor.device().type());
     in_order.record(lanes_.front()->stream());
