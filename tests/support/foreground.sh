@@ -23,8 +23,9 @@ foreground() {
 end_by() {
   echo "${0##*/}: SIG$1: ending all that was started" >&2
   if [ -n "$is_foreground" ] && [ -n "${!:-}" ]; then
-    # As root where the program is, too.
-    kill -INT $! 2>/dev/null || sudo -n kill -INT $! 2>/dev/null || true
+    # As root where the program is, too. Sudo hands on no signal that comes from its own process
+    # group, and without job control that is this script's.
+    kill -INT $! 2>/dev/null || sudo -n setsid kill -INT $! 2>/dev/null || true
     # Another signal ends the waiting, not the program.
     while [ -d "/proc/$!" ]; do wait $! || true; done
   fi
