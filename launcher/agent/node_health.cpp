@@ -34,6 +34,7 @@ node_health::node_health(boost::asio::any_io_executor executor, health_options o
 
 void node_health::check(round_number round) {
   awaited_ = round;
+  is_resting_ = false;
   again_.cancel();
   look_soon();
   if (command_) return run_command(round);
@@ -42,6 +43,7 @@ void node_health::check(round_number round) {
 
 // The look after the round before stays: most restarts are faster than it, and it would never come.
 void node_health::rest() {
+  is_resting_ = true;
   again_.cancel();
 }
 
@@ -80,7 +82,7 @@ void node_health::tell(round_number round) {
   const bool is_news = found != told_;
   told_ = std::move(found);
   if (round != 0 || is_news) heard_(round, told_);
-  if (!told_.empty()) check_again_later();
+  if (!told_.empty() && !is_resting_) check_again_later();
 }
 
 void node_health::check_again_later() {

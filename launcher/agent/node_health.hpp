@@ -40,7 +40,8 @@ class node_health {
 
   // A round has failed here or elsewhere.
   void check(round_number round);
-  // Workers of another one are started here: nothing is to disturb them.
+  // Workers of another one are started here: nothing is to disturb them, but for one look of the
+  // node's own after the round before.
   void rest();
 
  private:
@@ -59,6 +60,7 @@ class node_health {
   boost::asio::steady_timer soon_;
   boost::asio::steady_timer again_;
   bool is_running_ = false;      // the command
+  bool is_resting_ = false;      // workers run here
   round_number awaited_ = 0;     // in which round its word is waited for; 0: in none
   std::string said_by_command_;  // what is wrong; empty: nothing
   std::string seen_;             // the same, by the own look

@@ -18,9 +18,9 @@ using heard = std::vector<std::pair<round_number, std::string>>;
 
 // No command: only the node's own look, which finds what the test says.
 struct looked_at_node : process_fixture {
-  looked_at_node() {
+  explicit looked_at_node(duration again = 24h) {  // only a round that fails makes it look
     health_options options;
-    options.again = 24h;  // only a round that fails makes it look
+    options.again = again;
     health = std::make_unique<node_health>(
         io.get_executor(), options, nullptr,
         [this] {
@@ -70,6 +70,18 @@ TEST_CASE("a restart that is faster than the look after it does not call it off"
   node.health->rest();
   node.hear(2);
   CHECK(node.all[1] == heard::value_type{0, "GPU 3 needs: Reset"});
+}
+
+TEST_CASE("an unhealthy node is looked at again, but not while workers run on it") {
+  looked_at_node node(10ms);
+  node.is_ill = true;
+  node.health->check(1);
+  node.health->rest();
+  node.hear(2);  // what was wrong was found after that
+  node.io.run_for(200ms);
+  CHECK(node.looks == 1);
+  node.health->check(2);
+  node.run_until([&node] { return node.looks >= 4; });
 }
 
 TEST_CASE("a node that becomes unhealthy again does not come back with the first good check") {

@@ -99,6 +99,7 @@ std::string health_now(const std::filesystem::path& root, const environment_map&
                           nvidia_smi_limit, answer_bytes_max);
   };
   const std::string recovery = ask("--query-gpu=index,gpu_recovery_action");
+  if (recovery.empty()) return text;  // it has not answered in time: the rest would be misjudged
   add_to(text, judge_recovery(recovery));
   add_to(text, judge_gpu_memory(ask("--query-gpu=index,retired_pages.pending,"
                                     "ecc.errors.uncorrected.volatile.total"),
