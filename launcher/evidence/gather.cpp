@@ -1,5 +1,6 @@
 #include "launcher/evidence/gather.hpp"
 
+#include "launcher/base/begun_task.hpp"
 #include "launcher/evidence/gpu_wait.hpp"
 #include "launcher/evidence/proc_files.hpp"
 #include "launcher/evidence/py_spy.hpp"
@@ -24,6 +25,7 @@ constexpr std::chrono::milliseconds pause_between_looks{1};
 constexpr std::size_t spied_max = 8;  // at a time
 constexpr std::size_t kernel_stack_bytes_max = 2048;
 constexpr std::size_t nccl_bytes_max = 64 * 1024;
+constexpr std::chrono::milliseconds source_limit{100};
 
 // Before it is sent a signal, which may wake it.
 void look_at(rank_evidence& one) {
@@ -112,6 +114,25 @@ class ras_question {
   std::thread asking_;
 };
 
+void look_for_gpu_waits(question& asked) {
+  bool is_source_silent = false;  // its file system hangs, perhaps as the ranks do
+  for (rank_question& one : asked.ranks) {
+    rank_evidence& known = one.known;
+    if (known.stack.empty()) continue;
+    std::string line;
+    // One that waits for its GPU spins; one that sleeps there may well do something else.
+    if (known.state == 'R' && !is_source_silent) {
+      begun_task<std::string> reading(source_limit, [pid = known.pid, frame = known.stack.front()] {
+        return line_in_source(pid, frame);
+      });
+      const auto read = reading.take(true);
+      is_source_silent = !read;
+      line = read.value_or("");
+    }
+    known.gpu_wait = gpu_wait_of(known.stack, line);
+  }
+}
+
 }  // namespace
 
 unique_fd open_process(pid_t pid) {
@@ -139,14 +160,8 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
   } else {
     ask_for_stacks(*asked, until);
   }
-  for (rank_question& one : asked->ranks) {
-    rank_evidence& known = one.known;
-    if (known.stack.empty()) continue;
-    // One that waits for its GPU spins; one that sleeps there may well do something else.
-    const bool spins = known.state == 'R';
-    known.gpu_wait =
-        gpu_wait_of(known.stack, spins ? line_in_source(known.pid, known.stack.front()) : "");
-  }
+  const bool has_nccl = find_variable(asked->environment, std::string(ras_variable)) != nullptr;
+  if (has_nccl) look_for_gpu_waits(*asked);
   // The last, as it may hang where the process hangs as it executes another program.
   for (rank_question& one : asked->ranks)
     one.known.kernel_stack =
@@ -161,6 +176,8 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
   const std::string status = nccl.answer();
   found.nccl_counts = ras_counts(status);
   found.nccl_lag = sole_lag(status);
+  found.has_nccl_lags = has_lags(status);
+  found.nccl_behind = ras_sentence(status);
   found.nccl = first_of(status, nccl_bytes_max);
   return found;
 }

@@ -20,6 +20,9 @@ constexpr std::array<std::string_view, 6> waiting_methods = {
 // The same, where a tensor is turned into a number: of a name alone, as all else may compute.
 constexpr std::array<std::string_view, 3> waiting_functions = {"float(", "int(", "bool("};
 
+constexpr std::array<std::string_view, 5> computing_libraries = {"torch.", "np.", "numpy.",
+                                                                 "scipy.", "F."};
+
 bool is_of_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '.';
@@ -33,6 +36,25 @@ bool calls(std::string_view line, std::string_view function) {
       ++end;
     const bool is_name = end > at + function.size() && end < line.size() && line[end] == ')';
     if (is_name && (at == 0 || !is_of_name(line[at - 1]))) return true;
+  }
+  return false;
+}
+
+// Whether what follows is an argument of one of their functions, which may compute for long:
+// "u, s, v = torch.linalg.svd(cov". Functions of Python have frames of their own.
+bool is_argument_of_library(std::string_view before) {
+  int depth = 0;
+  for (std::size_t at = before.size(); at-- > 0;) {
+    if (before[at] == ')') ++depth;
+    if (before[at] != '(' || --depth >= 0) continue;
+    depth = 0;
+    std::size_t begin = at;
+    while (begin > 0 && is_of_name(before[begin - 1]))
+      --begin;
+    const std::string_view callee = before.substr(begin, at - begin);
+    for (const std::string_view library : computing_libraries) {
+      if (callee.starts_with(library)) return true;
+    }
   }
   return false;
 }
@@ -73,7 +95,9 @@ std::string gpu_wait_of(const std::vector<stack_frame>& stack, std::string_view 
   // DistributedDataParallel reads the times of its last steps before a forward.
   if (is_in("/torch/nn/parallel/")) return innermost.function;
   for (const std::string_view method : waiting_methods) {
-    if (line.find(method) != std::string_view::npos) return std::string(method);
+    const std::size_t at = line.find(method);
+    if (at != std::string_view::npos && !is_argument_of_library(line.substr(0, at)))
+      return std::string(method);
   }
   for (const std::string_view function : waiting_functions) {
     if (calls(line, function)) return std::string(function) + ")";

@@ -38,6 +38,8 @@ class stillness {
   void begin() { moved_.clear(); }
   // A look at a rank; one that was not there before has moved.
   void see(std::uint32_t rank, bool has_moved, time_point now);
+  // Nobody has seen it move: nothing is learnt of the pause before.
+  void assume_moved(std::uint32_t rank, time_point now) { moved_[rank] = now; }
   void forget(std::uint32_t rank) { moved_.erase(rank); }
 
   duration still_for(std::uint32_t rank, time_point now) const;

@@ -34,11 +34,16 @@ movement look_for_moves(const movement_question& asked, const movement& before) 
   };
   const auto spins = [&](pid_t pid) {
     const auto sleeps = sleeps_of(pid);
-    if (!sleeps) return false;
-    now.sleeps[pid] = *sleeps;
-    const auto last = before.sleeps.find(pid);
-    const bool was_awake = last != before.sleeps.end() && last->second == *sleeps;
-    return was_awake || asked.asked.contains(pid);
+    const auto thread = main_thread_stat_of(pid);
+    if (!sleeps || !thread) return false;
+    const main_thread_usage& used =
+        now.threads[pid] = {*sleeps, thread->ticks, thread->state == 'R'};
+    const auto last = before.threads.find(pid);
+    if (last == before.threads.end()) return false;
+    // One long sleep is no sleep more, while other threads compute.
+    const bool has_computed = used.ticks - last->second.ticks >= ticks_that_count;
+    const bool was_awake = last->second.sleeps == used.sleeps || asked.asked.contains(pid);
+    return used.is_running && last->second.is_running && has_computed && was_awake;
   };
   // Those whose children have to be looked at.
   std::set<pid_t> alone;

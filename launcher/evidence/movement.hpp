@@ -6,8 +6,8 @@
 // the worker itself has not moved. One that was not there at the last look is a move.
 //
 // Of a worker that says its steps its own processor time is no move: it may spin as it waits. A
-// worker `spins` if it has moved by its own processor time alone, while its main thread never went
-// to sleep: it may be in a single call, which a call_watch finds out.
+// worker `spins` if it has moved by its own processor time alone, and its main thread has used the
+// processor and never went to sleep: it may be in a single call, which a call_watch finds out.
 //
 // Thread rule: any thread, not the main one (see proc_files.hpp).
 #pragma once
@@ -22,10 +22,16 @@
 
 namespace ddprun::launcher::evidence {
 
+struct main_thread_usage {
+  unsigned long long sleeps = 0;
+  unsigned long long ticks = 0;
+  bool is_running = false;  // or waits for a processor
+};
+
 struct movement {
   std::chrono::steady_clock::time_point at{};
   std::map<pid_t, process_usage> seen;
-  std::map<pid_t, unsigned long long> sleeps;  // of those that have moved by processor time alone
+  std::map<pid_t, main_thread_usage> threads;  // of those that have moved by processor time alone
   std::set<pid_t> moved;                       // of the leaders
   std::set<pid_t> spins;                       // of those that have moved
 };

@@ -28,9 +28,11 @@ std::string words_of(const rank_evidence& one, const standing& where, bool waits
   return text + ")";
 }
 
-stall_kind kind_of(const rank_evidence& one, const standing& where, bool waits_for_gpu) {
+stall_kind kind_of(const rank_evidence& one, const standing& where, bool waits_for_gpu,
+                   bool is_anybody_behind) {
   if (is_stopped(one)) return stall_kind::stopped;
-  if (!where.waits_in.empty() || waits_for_gpu) return stall_kind::waits;
+  if (!where.waits_in.empty()) return stall_kind::waits;
+  if (waits_for_gpu) return is_anybody_behind ? stall_kind::waits : stall_kind::unseen;
   const bool is_seen = !where.place.empty() || waits_for_signal(one);
   return is_seen ? stall_kind::elsewhere : stall_kind::unseen;
 }
@@ -70,7 +72,8 @@ std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen) {
       words +=
           (one.step->is_done ? " after step " : " in step ") + std::to_string(one.step->number);
     pids[one.rank] = one.pid;
-    ranks.push_back({one.rank, one.rank, kind_of(one, where, waits_for_gpu), std::move(words)});
+    ranks.push_back({one.rank, one.rank, kind_of(one, where, waits_for_gpu, seen.has_nccl_lags),
+                     std::move(words)});
   }
   const bool do_all_wait = std::all_of(ranks.begin(), ranks.end(), [](const stalled_ranks& one) {
     return one.kind == stall_kind::waits;
@@ -85,8 +88,7 @@ std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen) {
 
 std::string sentence_of(const node_evidence& seen) {
   std::string sentence = ddprun::sentence_of(stalled_ranks_of(seen));
-  const std::string behind = ras_sentence(seen.nccl);
-  if (!behind.empty()) sentence += (sentence.empty() ? "" : "; ") + behind;
+  if (!seen.nccl_behind.empty()) sentence += (sentence.empty() ? "" : "; ") + seen.nccl_behind;
   return sentence;
 }
 

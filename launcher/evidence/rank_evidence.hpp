@@ -38,6 +38,8 @@ struct node_evidence {
   std::string nccl;           // the status of its RAS server, 64 KiB of it; empty: there is none
   std::string nccl_counts{};  // of its collectives, in all ranks of the job (ras_status.hpp)
   std::optional<ras_lag> nccl_lag{};  // who has launched fewer than all others
+  bool has_nccl_lags = false;         // some rank has launched fewer than another
+  std::string nccl_behind{};          // the same as a sentence, from all of the status
 };
 
 // Where two looks at a rank find the same it has not moved, as far as a stack tells. One that waits
@@ -51,8 +53,10 @@ bool waits_for_signal(const rank_evidence& one);
 // The call of its main thread ends when other ranks come, or its GPU is done.
 bool waits_in_call(const rank_evidence& one);
 
-// Those that live, one by one. Where NCCL counts collectives, one that waits for its GPU waits for
-// other ranks. If all wait, and one of them has launched fewer than all others, it is elsewhere.
+// Those that live, one by one. One that waits for its GPU waits for other ranks where NCCL says
+// that some rank has launched fewer collectives than another; else it may wait for what its GPU
+// computes, and nobody can tell. If all wait, and one of them has launched fewer than all others,
+// it is elsewhere.
 std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen);
 
 // "rank 3 stood in forward (train.py:88) while 7 ranks waited in all_reduce (train.py:41)"; those

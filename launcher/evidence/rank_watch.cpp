@@ -214,7 +214,7 @@ void rank_watch::ask_nccl() {
                   if (counts) counts_ = std::move(*counts);
                   if (!counts_.empty()) return;
                   nccl_again_ = watched_ + nccl_pause;
-                  count_as_moved();
+                  assume_moves();
                 });
 }
 
@@ -224,8 +224,16 @@ bool rank_watch::is_spinning_in_vain(const node_evidence& seen) const {
 
 void rank_watch::count_as_moved() {
   spinning_.clear();
+  gathered_.reset();
   for (const std::uint32_t rank : ranks())
     still_.see(rank, true, watched_);
+}
+
+// NCCL does not say whether those that spin wait: as without it, they move.
+void rank_watch::assume_moves() {
+  spinning_.clear();
+  for (const std::uint32_t rank : ranks())
+    still_.assume_moved(rank, watched_);
 }
 
 void rank_watch::consider_hang() {

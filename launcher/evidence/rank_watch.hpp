@@ -94,6 +94,7 @@ class rank_watch {
   void ask_nccl();
   bool is_spinning_in_vain(const node_evidence& seen) const;
   void count_as_moved();
+  void assume_moves();
   void consider_hang();
   void compare_stacks(const node_evidence& first);
   void judge(const node_evidence& first, duration still_for);

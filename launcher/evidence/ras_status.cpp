@@ -200,6 +200,13 @@ std::string ras_counts(std::string_view status) {
   return text;
 }
 
+bool has_lags(std::string_view status) {
+  lags found;
+  for (const json& one : communicators_of(status))
+    compare(ranks_of(one), found);
+  return !found.behind.empty();
+}
+
 std::optional<ras_lag> sole_lag(std::string_view status) {
   lags found;
   std::map<std::uint64_t, std::set<std::string>> hosts;  // of the processes of a number

@@ -50,6 +50,9 @@ struct ras_lag {
 // another host, or in another container).
 std::optional<ras_lag> sole_lag(std::string_view status);
 
+// Whether a process of the job has launched fewer collectives than another of its communicator.
+bool has_lags(std::string_view status);
+
 // "rank 3 of 8 is behind in NCCL (AllReduce 1203, others 1204)"; empty: no communicator says that.
 std::string ras_sentence(std::string_view status);
 

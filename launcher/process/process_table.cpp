@@ -17,7 +17,7 @@
 namespace ddprun::launcher {
 namespace {
 
-std::string read_file(pid_t pid, const char* name) {
+std::string read_file(pid_t pid, const std::string& name) {
   const std::string path = "/proc/" + std::to_string(pid) + "/" + name;
   const unique_fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
@@ -28,6 +28,24 @@ std::string read_file(pid_t pid, const char* name) {
     text.append(chunk, static_cast<std::size_t>(count));
   }
   return text;
+}
+
+// "pid (name) state parent group ...", where the name may hold anything, brackets too.
+std::optional<process_stat> stat_in(const std::string& text) {
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  process_stat found;
+  unsigned long long user_ticks = 0;
+  unsigned long long system_ticks = 0;
+  // utime and stime are fields 14 and 15, num_threads is field 20.
+  const int count = std::sscanf(text.c_str() + name_end + 1,
+                                " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu %*s %*s %*s "
+                                "%*s %d",
+                                &found.state, &found.parent, &found.group, &user_ticks,
+                                &system_ticks, &found.threads);
+  if (count != 6) return std::nullopt;
+  found.ticks = user_ticks + system_ticks;
+  return found;
 }
 
 bool read_entry(pid_t pid, process_entry& entry) {
@@ -51,23 +69,12 @@ std::vector<pid_t> list_pids() {
 
 }  // namespace
 
-// "pid (name) state parent group ...", where the name may hold anything, brackets too.
 std::optional<process_stat> stat_of(pid_t pid) {
-  const std::string text = read_file(pid, "stat");
-  const auto name_end = text.rfind(')');
-  if (name_end == std::string::npos) return std::nullopt;
-  process_stat found;
-  unsigned long long user_ticks = 0;
-  unsigned long long system_ticks = 0;
-  // utime and stime are fields 14 and 15, num_threads is field 20.
-  const int count = std::sscanf(text.c_str() + name_end + 1,
-                                " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu %*s %*s %*s "
-                                "%*s %d",
-                                &found.state, &found.parent, &found.group, &user_ticks,
-                                &system_ticks, &found.threads);
-  if (count != 6) return std::nullopt;
-  found.ticks = user_ticks + system_ticks;
-  return found;
+  return stat_in(read_file(pid, "stat"));
+}
+
+std::optional<process_stat> main_thread_stat_of(pid_t pid) {
+  return stat_in(read_file(pid, "task/" + std::to_string(pid) + "/stat"));
 }
 
 std::vector<process_entry> list_processes() {

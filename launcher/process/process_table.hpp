@@ -24,6 +24,9 @@ struct process_stat {
 // None: there is no such process. Does not block, whatever the process does.
 std::optional<process_stat> stat_of(pid_t pid);
 
+// The same of its first thread alone: `ticks` are that thread's own.
+std::optional<process_stat> main_thread_stat_of(pid_t pid);
+
 struct process_entry {
   pid_t pid = -1;
   pid_t parent = -1;

@@ -138,6 +138,46 @@ def test_a_rank_that_spins_in_one_call_may_move(cluster, tmp_path, counts, how):
     cluster.nothing_left()
 
 
+def test_where_all_wait_for_their_gpus_and_none_is_behind_none_is_ended(cluster, tmp_path, counts):
+    """They may wait for what their GPUs compute: NCCL counts a collective when it is launched."""
+    _, agent = start(cluster, tmp_path, "synchronize()", counts(LEVEL).server.address)
+    agent.says(r"no rank of this node has moved for .*; none is ended")
+    (cluster.folder / "go").touch()
+    assert agent.wait() == 0, agent.err()
+    assert "hangs" not in agent.err() and "attempt 0 has ended well" in agent.out()
+    cluster.nothing_left()
+
+
+def test_a_main_thread_that_sleeps_while_another_computes_is_not_woken(cluster, tmp_path, counts):
+    """It is asked nothing, though the process uses its processor all the time: the handler of a
+    signal would end the wait."""
+    _, agent = start(cluster, tmp_path, """
+if rank == 0:
+    import threading
+
+    woken = threading.Event()
+
+    def compute():
+        until = time.monotonic() + 8
+        while time.monotonic() < until:
+            sum(range(1000))
+        (folder / "go").touch()
+        while not woken.wait(0.05):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    threading.Thread(target=compute).start()
+    signal.pause()
+    woken.set()
+    assert os.path.exists(folder / "go"), "woken too early"
+else:
+    synchronize()
+""", counts(LEVEL).server.address)
+    assert agent.wait() == 0, agent.err()
+    assert "hangs" not in agent.err() and "attempt 0 has ended well" in agent.out()
+    cluster.nothing_left()
+
+
 # Rank 0 does this for far longer than the limit, and the others spin in a wait meanwhile.
 WORK = """
 if rank != 0:

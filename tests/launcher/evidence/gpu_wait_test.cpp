@@ -27,12 +27,16 @@ TEST_CASE("a call that returns when the GPU is done is known by its frame or by 
   CHECK(wait_in("    print(loss.detach().cpu())") == ".cpu()");
   CHECK(wait_in("    work.wait()") == ".wait()");
   CHECK(wait_in("    total += float(loss)") == "float()");
+  CHECK(wait_in("    losses.append(loss.item())") == ".item()");
+  CHECK(wait_in("    log_metrics(step, torch.mean(losses).item())") == ".item()");
 }
 
 TEST_CASE("what may compute is no wait for a GPU") {
   for (const std::string line :
        {"", "helpers.build_index(sizes)", "while True: pass", "item()", "loss.items()",
-        "total = float(build(sizes))", "as_float(loss)", "x.float()", "float("}) {
+        "total = float(build(sizes))", "as_float(loss)", "x.float()", "float(",
+        "u, s, v = torch.linalg.svd(cov.cpu())", "best = np.argmin(f(2) + costs.cpu().numpy())",
+        "x = scipy.optimize.minimize(f, (x0.tolist(), 3))"}) {
     INFO(line);
     CHECK(wait_in(line).empty());
   }

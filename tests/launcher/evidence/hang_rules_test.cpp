@@ -120,11 +120,33 @@ TEST_CASE("a rank that waits for its GPU waits for others where NCCL counts coll
   node_evidence seen{{standing_at(0, "step"), standing_at(1, "forward")}, "", {}};
   seen.ranks[0].gpu_wait = ".item()";
   CHECK_FALSE(named(seen, part));
+  seen.nccl_counts = "4 4";
+  CHECK_FALSE(named(seen, part));  // nobody is behind: it may wait for what its GPU computes
   seen.nccl_counts = "4 3";
+  seen.has_nccl_lags = true;
   CHECK(named(seen, part) == 1U);
   CHECK(judge_hang(seen, seen, part)->words ==
         "rank 1 stood in forward (train.py:7) while rank 0 waited for the GPU in .item(), step "
         "(train.py:7)");
+}
+
+TEST_CASE("of ranks that all wait for their GPUs none is named where none is behind") {
+  node_evidence seen{{standing_at(0, "step"), standing_at(1, "forward"), waiting(2)}, "", {}};
+  seen.ranks[0].gpu_wait = ".item()";
+  seen.ranks[1].gpu_wait = "synchronize";
+  seen.nccl_counts = "4 4 4";
+  for (const auto& scope : {part, whole, learnt})
+    CHECK_FALSE(named(seen, scope));
+}
+
+TEST_CASE("what is only assumed to be a move teaches nothing") {
+  stillness still;
+  const time_point start{};
+  still.see(0, true, start);
+  for (int minute = 1; minute < 10; ++minute)
+    still.assume_moved(0, start + std::chrono::minutes(minute));
+  CHECK(still.limit(std::nullopt) == learnt_limit_min);
+  CHECK(still.still_for(0, start + std::chrono::minutes(9)) == duration::zero());
 }
 
 TEST_CASE("of ranks that all wait the one is named that is behind in NCCL") {

@@ -91,6 +91,9 @@ TEST_CASE("a process that is behind all others in NCCL is known if it is the onl
   CHECK(sole_lag(of(ahead + process("b", 8, 3))) == ras_lag{8, "AllReduce 3, others 4"});
   CHECK_FALSE(sole_lag(of(ahead + process("b", 8, 4))));
   CHECK_FALSE(sole_lag(of(ahead + process("b", 8, 3) + "," + process("c", 9, 3))));
+  CHECK(has_lags(of(ahead + process("b", 8, 3) + "," + process("c", 9, 3))));
+  CHECK_FALSE(has_lags(of(ahead + process("b", 8, 4))));
+  CHECK_FALSE(has_lags(""));
   // In two containers processes may have the same number.
   CHECK_FALSE(sole_lag(of(ahead + process("b", 8, 3) + "," + process("c", 8, 4))));
   // It is ahead elsewhere: they wait for each other.
