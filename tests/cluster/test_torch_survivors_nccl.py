@@ -105,6 +105,11 @@ SCRIPT = STAND_IN + textwrap.dedent("""
         step = kept[2]
 
 
+    def make_gradient(rank, group):
+        weight.grad = torch.tensor([step + 1.0, rank + 1.0])
+        dist.all_reduce(weight.grad, group=group)
+
+
     def train():
         global step, lives
         lives += 1
@@ -120,15 +125,21 @@ SCRIPT = STAND_IN + textwrap.dedent("""
         while step < 8:
             if (rank, step, attempt) == (1, 4, "0"):
                 os.kill(os.getpid(), signal.SIGKILL)
-            weight.grad = torch.tensor([step + 1.0, rank + 1.0])
-            dist.all_reduce(weight.grad, group=other if step % 2 else None)
+            gradient = lambda: make_gradient(rank, other if step % 2 else None)
+            if state == "positional":
+                optimizer.step(gradient)
+            elif state == "keyword":
+                optimizer.step(closure=gradient)
+            else:
+                gradient()
             if state in ("loaded", "none"):
                 wait_for_all()
             if state == "settled":
                 ddprun.settle()
             if state == "loaded" and not weight.grad.isfinite().all():
                 return  # as if the loss were not
-            optimizer.step()
+            if state not in ("positional", "keyword"):
+                optimizer.step()
             step += 1
             if is_loaded and rank == 0 and step in (3, 6):
                 torch.save([weight.detach(), optimizer.state_dict(), step], snapshot)
@@ -138,8 +149,8 @@ SCRIPT = STAND_IN + textwrap.dedent("""
         dist.destroy_process_group()
 
 
-    state_of = {"none": {}, "settled": {"state": "loaded"}, "twice": {"state": "stepped"}}
-    ddprun.survive(train, **state_of.get(state, {"state": state}))
+    given = "loaded" if is_loaded else "stepped"
+    ddprun.survive(train, **({} if state == "none" else {"state": given}))
 """)
 
 
@@ -152,7 +163,8 @@ def expected_weights():
     return weights
 
 
-@pytest.mark.parametrize("state", ["stepped", "settled", "loaded", "none", "twice"])
+@pytest.mark.parametrize("state", ["stepped", "settled", "loaded", "none", "twice", "positional",
+                                   "keyword"])
 def test_what_an_aborted_collective_leaves_reaches_no_state(cluster, tmp_path, state):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)

@@ -5,6 +5,7 @@ aborted: from then on nothing on the GPU counts that a collective, or what follo
 have written. So a script says what its state is (STATES), and only then an abort is allowed.
 """
 
+import functools
 import gc
 import sys
 
@@ -62,13 +63,25 @@ class Gate:
         if self.is_aborting():
             raise RoundIsOver("the round ended before the collectives of this step did")
 
-    def before_step(self, optimizer, _arguments, _keywords):
+    def before_step(self, optimizer, arguments, keywords):
         if not self.is_checked and self.has_groups():
             self.is_checked = True
             found = written_by_collectives(optimizer)
             if found is not None:
                 raise ValueError(f"ddprun.survive(state='stepped'): {found}, which an aborted "
                                  "collective would leave half written; or use state='loaded'")
+        if self.has_groups() and isinstance(optimizer, sys.modules["torch"].optim.LBFGS):
+            raise ValueError("ddprun.survive(state='stepped'): LBFGS changes parameters between "
+                             "evaluations, so a round may end in half a step: use state='loaded'")
+        begin = functools.partial(self.begin_step, optimizer)
+        if callable(keywords.get("closure")):
+            return arguments, {**keywords, "closure": followed(keywords["closure"], begin)}
+        if len(arguments) > 1 and callable(arguments[1]):  # the first is the optimizer
+            return (arguments[0], followed(arguments[1], begin), *arguments[2:]), keywords
+        begin()
+        return None
+
+    def begin_step(self, optimizer):
         self.pass_through({group["params"][0].device
                            for group in optimizer.param_groups if group["params"]})
         self.note_step()
@@ -76,6 +89,15 @@ class Gate:
     def remove(self):
         if self.handle is not None:
             self.handle.remove()
+
+
+def followed(closure, then):
+    """A closure makes the gradients, as the first thing in a step: `then` waits for them."""
+    def both():
+        loss = closure()
+        then()
+        return loss
+    return both
 
 
 def written_by_collectives(optimizer):
