@@ -80,13 +80,14 @@ SCRIPT = STAND_IN + textwrap.dedent("""
     from pathlib import Path
     sys.path.insert(0, sys.argv[1])
     import ddprun
-    from ddprun import nccl
+    from ddprun import nccl, survivors
 
     nccl.wait_for = wait_for_all
     state, snapshot = sys.argv[2], Path(sys.argv[3]) / "snapshot"
     begun, step, lives = os.environ["DDPRUN_ROUND"], 0, 0
     weight = torch.nn.Parameter(torch.zeros(2))
     optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+    second = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     is_loaded = state in ("loaded", "settled")
 
 
@@ -123,7 +124,7 @@ SCRIPT = STAND_IN + textwrap.dedent("""
                 os.kill(os.getpid(), signal.SIGKILL)
             dist.all_reduce(weight.data, dist.ReduceOp.MAX)  # as DDP's constructor does
         while step < 8:
-            if (rank, step, attempt) == (1, 4, "0"):
+            if (rank, step, attempt) == (1, 4, "0") and state != "two":
                 os.kill(os.getpid(), signal.SIGKILL)
             gradient = lambda: make_gradient(rank, other if step % 2 else None)
             if state == "positional":
@@ -140,6 +141,14 @@ SCRIPT = STAND_IN + textwrap.dedent("""
                 return  # as if the loss were not
             if state not in ("positional", "keyword"):
                 optimizer.step()
+            if state == "two":
+                if (step, attempt) == (4, "0"):
+                    if rank == 1:
+                        time.sleep(1)  # the other's step is made by then
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    while begun == "1" and not survivors.Link.current.round.has_aborted_nccl:
+                        time.sleep(0.01)
+                second.step()
             step += 1
             if is_loaded and rank == 0 and step in (3, 6):
                 torch.save([weight.detach(), optimizer.state_dict(), step], snapshot)
@@ -164,7 +173,7 @@ def expected_weights():
 
 
 @pytest.mark.parametrize("state", ["stepped", "settled", "loaded", "none", "twice", "positional",
-                                   "keyword"])
+                                   "keyword", "two"])
 def test_what_an_aborted_collective_leaves_reaches_no_state(cluster, tmp_path, state):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
@@ -176,8 +185,9 @@ def test_what_an_aborted_collective_leaves_reaches_no_state(cluster, tmp_path, s
     ends = re.findall(r"rank (\d) lived (\d) rounds, began in (\d), watchdog (\d): \[(.*)\]",
                       agent.out())
     # Without a word on its state a worker is started again, as if the option were off; and so it is
-    # where the round ends before its first step.
-    kept = {"none": ("1", "2", "1"), "twice": ("1", "3", "0")}.get(state, ("2", "1", "0"))
+    # where the round ends before its first step, or between those of two optimizers.
+    kept = {"none": ("1", "2", "1"), "twice": ("1", "3", "0"),
+            "two": ("1", "2", "0")}.get(state, ("2", "1", "0"))
     new = ("1", "3" if state == "twice" else "2", kept[2])
     assert {one[0]: one[1:4] for one in ends} == {"0": kept, "1": new}
     for *_, weights in ends:

@@ -8,6 +8,7 @@ have written. So a script says what its state is (STATES), and only then an abor
 import functools
 import gc
 import sys
+import weakref
 
 LOADED = "loaded"    # train() sets all of its state anew when it begins
 STEPPED = "stepped"  # it is changed by the steps of optimizers alone: each waits for its gradients
@@ -51,9 +52,21 @@ class Gate:
         self.note_step = note_step
         self.handle = None
         self.is_checked = False
+        self.seen = weakref.WeakSet()  # optimizers that have stepped in this process
+        self.cycle = weakref.WeakSet()  # those since the last repeat
+        self.has_repeated = False
         if state == STEPPED:
             from torch.optim.optimizer import register_optimizer_step_pre_hook
             self.handle = register_optimizer_step_pre_hook(self.before_step)
+
+    def is_within_cycle(self):
+        """Whether some optimizers have made a step that others have not made yet. Before one makes
+        its second step, nobody knows how many there are."""
+        gc.collect()  # those of an earlier call of train() may be left
+        return not self.has_repeated or 0 < len(self.cycle) < len(self.seen)
+
+    def begin_round(self):
+        self.cycle.clear()
 
     def pass_through(self, devices):
         """Waits until they have done what this thread has asked of them."""
@@ -85,6 +98,11 @@ class Gate:
         self.pass_through({group["params"][0].device
                            for group in optimizer.param_groups if group["params"]})
         self.note_step()
+        if optimizer in self.cycle:
+            self.cycle.clear()
+            self.has_repeated = True
+        self.cycle.add(optimizer)
+        self.seen.add(optimizer)
 
     def remove(self):
         if self.handle is not None:

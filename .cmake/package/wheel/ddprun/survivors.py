@@ -126,8 +126,10 @@ class Link:
 
     def has_lost_state(self):
         """Before the first step of a round collectives write to all of it: what others send is
-        loaded, and DistributedDataParallel's constructor makes all ranks equal."""
-        return self.state == nccl.STEPPED and has_nccl() and not self.round.has_stepped
+        loaded, and DistributedDataParallel's constructor makes all ranks equal. Where several
+        optimizers make a step together, some may have made it and others not."""
+        return self.state == nccl.STEPPED and has_nccl() and (
+            not self.round.has_stepped or self.gate.is_within_cycle())
 
     def is_end_of_round(self, error):
         """Whether this error is one of the round's end, and not the script's own."""
@@ -138,8 +140,8 @@ class Link:
         if not self.round.is_over.is_set() or not self.round.is_to_leave:
             return False
         if self.has_lost_state():
-            say("this worker starts again: the round has ended before its first optimizer step, so "
-                "what it has may be half written")
+            say("this worker starts again: the round ended before its first optimizer steps, or "
+                "between those of two optimizers, so what it has may be half written")
             return False
         return True
 
@@ -160,6 +162,7 @@ class Link:
                     os.environb[name] = value
                 else:
                     os.environb.pop(name, None)
+        self.gate.begin_round()
         self.round = Round(self.connection, self.may_abort_nccl)
         self.connection.send(b"begun")
 
