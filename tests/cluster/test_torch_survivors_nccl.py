@@ -3,6 +3,7 @@
 Without a GPU a stand-in does what NCCL does: a collective is asked for and done later, in order;
 one whose peer is gone ends only when it is aborted, and what it leaves is no number."""
 
+import importlib
 import re
 import sys
 import textwrap
@@ -12,7 +13,7 @@ import pytest
 from tests.support.cluster import ROOT
 from tests.support.gpus import ended_well, placed, visible_gpus
 
-pytest.importorskip("torch", reason="PyTorch is not installed here")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 
 PACKAGE = ROOT / ".cmake/package/wheel"
 LIMIT = 240  # PyTorch is imported
@@ -234,6 +235,30 @@ def test_state_that_collectives_write_is_named(cluster, tmp_path, model, told):
                           environment={"PYTHON_EXEC": sys.executable})
     assert agent.wait(LIMIT) == 1
     assert re.search(rf"ValueError: ddprun.survive\(state='stepped'\): {told}", agent.err())
+
+
+@pytest.fixture(name="package")
+def package_fixture(monkeypatch):
+    monkeypatch.syspath_prepend(str(PACKAGE))
+    yield importlib.import_module("ddprun.nccl"), importlib.import_module("ddprun.survivors")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ddprun"]:
+        del sys.modules[name]
+
+
+@pytest.fixture(name="gate")
+def gate_fixture(package):
+    """Of a process in a group of NCCL."""
+    one = package[0].Gate("stepped", lambda: False, lambda: True, lambda: None)
+    yield one
+    one.remove()
+
+
+def test_each_device_of_an_optimizer_is_waited_for(package, gate, monkeypatch):
+    waited = []
+    monkeypatch.setattr(package[0], "wait_for", waited.append)
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1, device=device))
+                     for device in ("cpu", "meta")], lr=0.1).step()
+    assert waited == [{torch.device("cpu"), torch.device("meta")}]
 
 
 # On real GPUs; rank 1 dies in step 8 of the first round, while the others are in the same step.

@@ -95,8 +95,8 @@ class Gate:
         return None
 
     def begin_step(self, optimizer):
-        self.pass_through({group["params"][0].device
-                           for group in optimizer.param_groups if group["params"]})
+        self.pass_through({parameter.device for group in optimizer.param_groups
+                           for parameter in group["params"]})
         self.note_step()
         if optimizer in self.cycle:
             self.cycle.clear()
