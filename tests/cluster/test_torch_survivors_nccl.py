@@ -261,6 +261,30 @@ def test_each_device_of_an_optimizer_is_waited_for(package, gate, monkeypatch):
     assert waited == [{torch.device("cpu"), torch.device("meta")}]
 
 
+def test_state_that_collectives_write_is_named_at_each_first_step(gate):
+    weight = torch.nn.Parameter(torch.zeros(1))
+    torch.optim.SGD([weight], lr=0.1).step()
+    with pytest.raises(ValueError, match="LBFGS changes parameters between evaluations"):
+        torch.optim.LBFGS([weight]).step(lambda: 0)
+
+    class ZeroRedundancyOptimizer(torch.optim.SGD):
+        pass
+
+    with pytest.raises(ValueError, match="ZeroRedundancyOptimizer sends parameters"):
+        ZeroRedundancyOptimizer([weight], lr=0.1).step()
+
+
+def test_state_that_collectives_write_is_looked_for_in_each_round(gate):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    optimizer.step()
+    optimizers = importlib.import_module("torch.distributed.optim")
+    wrapper = optimizers.PostLocalSGDOptimizer(optimizer, None)
+    gate.begin_round()
+    with pytest.raises(ValueError, match="PostLocalSGDOptimizer averages parameters"):
+        optimizer.step()
+    del wrapper
+
+
 # On real GPUs; rank 1 dies in step 8 of the first round, while the others are in the same step.
 ON_GPUS = textwrap.dedent("""
     import os, signal, sys

@@ -51,7 +51,8 @@ class Gate:
         self.has_groups = has_groups
         self.note_step = note_step
         self.handle = None
-        self.is_checked = False
+        self.is_checked = False  # in this round
+        self.checked = weakref.WeakSet()
         self.seen = weakref.WeakSet()  # optimizers that have stepped in this process
         self.cycle = weakref.WeakSet()  # those since the last repeat
         self.has_repeated = False
@@ -67,6 +68,7 @@ class Gate:
 
     def begin_round(self):
         self.cycle.clear()
+        self.is_checked = False
 
     def pass_through(self, devices):
         """Waits until they have done what this thread has asked of them."""
@@ -76,16 +78,21 @@ class Gate:
         if self.is_aborting():
             raise RoundIsOver("the round ended before the collectives of this step did")
 
-    def before_step(self, optimizer, arguments, keywords):
-        if not self.is_checked and self.has_groups():
+    def check_state(self, optimizer):
+        """Each optimizer at its first step, and all modules at the first step of a round."""
+        found = None
+        if optimizer not in self.checked:
+            self.checked.add(optimizer)
+            found = why_not_stepped(optimizer)
+        if found is None and not self.is_checked:
             self.is_checked = True
-            found = written_by_collectives(optimizer)
-            if found is not None:
-                raise ValueError(f"ddprun.survive(state='stepped'): {found}, which an aborted "
-                                 "collective would leave half written; or use state='loaded'")
-        if self.has_groups() and isinstance(optimizer, sys.modules["torch"].optim.LBFGS):
-            raise ValueError("ddprun.survive(state='stepped'): LBFGS changes parameters between "
-                             "evaluations, so a round may end in half a step: use state='loaded'")
+            found = written_by_collectives()
+        if found is not None:
+            raise ValueError(f"ddprun.survive(state='stepped'): {found}; use state='loaded'")
+
+    def before_step(self, optimizer, arguments, keywords):
+        if self.has_groups():
+            self.check_state(optimizer)
         begin = functools.partial(self.begin_step, optimizer)
         if callable(keywords.get("closure")):
             return arguments, {**keywords, "closure": followed(keywords["closure"], begin)}
@@ -118,14 +125,24 @@ def followed(closure, then):
     return both
 
 
-def written_by_collectives(optimizer):
-    """What would live on in this process and is written by them, apart from gradients."""
-    torch = sys.modules["torch"]
+def why_not_stepped(optimizer):
+    """Why not all is whole that this one has written when a round ends."""
     if type(optimizer).__name__ == "ZeroRedundancyOptimizer":
         return "ZeroRedundancyOptimizer sends parameters to the other ranks after the step"
+    if isinstance(optimizer, sys.modules["torch"].optim.LBFGS):
+        return "LBFGS changes parameters between evaluations, and may have made half a step"
+    return None
+
+
+def written_by_collectives():
+    """What would live on in this process and is written by them, apart from gradients: an aborted
+    one would leave it half written."""
+    torch = sys.modules["torch"]
     ddp, batch_norm = torch.nn.parallel.DistributedDataParallel, torch.nn.SyncBatchNorm
     for one in gc.get_objects():
         kind = type(one)  # isinstance() would ask proxies of others what they are
+        if kind.__name__ == "PostLocalSGDOptimizer":  # torch calls no hook for its steps
+            return "PostLocalSGDOptimizer averages parameters over the ranks after the step"
         if issubclass(kind, batch_norm):
             return "SyncBatchNorm averages its statistics over the ranks"
         if issubclass(kind, ddp) and one.will_sync_module_buffers():
