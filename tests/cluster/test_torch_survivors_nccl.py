@@ -83,7 +83,7 @@ SCRIPT = STAND_IN + textwrap.dedent("""
     import ddprun
     from ddprun import nccl, survivors
 
-    nccl.wait_for = wait_for_all
+    nccl.wait_for = nccl.wait_for_gpus = wait_for_all
     state, snapshot = sys.argv[2], Path(sys.argv[3]) / "snapshot"
     begun, step, lives = os.environ["DDPRUN_ROUND"], 0, 0
     weight = torch.nn.Parameter(torch.zeros(2))
@@ -283,6 +283,18 @@ def test_state_that_collectives_write_is_looked_for_in_each_round(gate):
     with pytest.raises(ValueError, match="PostLocalSGDOptimizer averages parameters"):
         optimizer.step()
     del wrapper
+
+
+def test_each_gpu_that_is_in_use_is_waited_for(package, monkeypatch):
+    waited = []
+    for name, value in (("is_initialized", lambda: True), ("device_count", lambda: 4),
+                        ("is_current_stream_capturing", lambda: False),
+                        ("synchronize", waited.append)):
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(torch._C, "_cuda_hasPrimaryContext", lambda index: index in (1, 3),
+                        raising=False)
+    package[0].wait_for_gpus()
+    assert waited == [1, 3]
 
 
 # On real GPUs; rank 1 dies in step 8 of the first round, while the others are in the same step.

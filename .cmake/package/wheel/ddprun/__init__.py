@@ -51,7 +51,7 @@ def survive(train, state=None):
 
 
 def settle():
-    """In train(): waits until the GPU has done what this thread has asked of it, and raises an
+    """In train(): waits until each GPU of this process has done what was asked of it, and raises an
     error, which train() lets through, if the round has ended by then. What collectives of NCCL have
     written before it is whole. Where no worker lives on, it does nothing."""
     from ddprun import survivors

@@ -70,10 +70,10 @@ class Gate:
         self.cycle.clear()
         self.is_checked = False
 
-    def pass_through(self, devices):
-        """Waits until they have done what this thread has asked of them."""
+    def pass_through(self, wait):
+        """`wait` ends when what the script has asked for is done."""
         if not self.is_aborting() and self.has_groups():
-            wait_for(devices)
+            wait()
         # An abort that had not begun when the wait was over has not ended it.
         if self.is_aborting():
             raise RoundIsOver("the round ended before the collectives of this step did")
@@ -102,8 +102,9 @@ class Gate:
         return None
 
     def begin_step(self, optimizer):
-        self.pass_through({parameter.device for group in optimizer.param_groups
-                           for parameter in group["params"]})
+        devices = {parameter.device for group in optimizer.param_groups
+                   for parameter in group["params"]}
+        self.pass_through(lambda: wait_for(devices))
         self.note_step()
         if optimizer in self.cycle:
             self.cycle.clear()
@@ -152,21 +153,29 @@ def written_by_collectives():
 
 
 def wait_for(devices):
-    """The stream of each in which this thread works. None: the device that is its own."""
+    """The stream of each in which this thread works."""
     torch = sys.modules["torch"]
     for device in devices:
-        if not torch.cuda.is_initialized() or (device is not None and device.type != "cuda"):
+        if not torch.cuda.is_initialized() or device.type != "cuda":
             continue
-        if torch.cuda.is_current_stream_capturing():
-            raise RuntimeError("ddprun.survive: a CUDA graph cannot wait for collectives, as "
-                               "state='stepped' does before each step of an optimizer: use "
-                               "state='loaded'")
+        refuse_capture(torch)
         torch.cuda.current_stream(device).synchronize()
 
 
 def wait_for_gpus():
-    """What has been asked of them is done, or raises if one is of no use any more."""
+    """What has been asked of those that this process uses is done, or raises if one is of no use
+    any more."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return
-    torch.cuda.synchronize()
+    refuse_capture(torch)
+    for index in range(torch.cuda.device_count()):
+        if torch._C._cuda_hasPrimaryContext(index):  # else waiting would make one, and use memory
+            torch.cuda.synchronize(index)
+
+
+def refuse_capture(torch):
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("ddprun.survive: a CUDA graph cannot wait for collectives, as "
+                           "state='stepped' does before each step of an optimizer: use "
+                           "state='loaded'")
