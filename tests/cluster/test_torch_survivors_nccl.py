@@ -297,6 +297,11 @@ def test_each_gpu_that_is_in_use_is_waited_for(package, monkeypatch):
     assert waited == [1, 3]
 
 
+def test_nothing_turns_torchs_watchdog_on_again(package):
+    for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "DUMP_ON_TIMEOUT"):
+        assert package[0].ENVIRONMENT["TORCH_NCCL_" + name] == "0"
+
+
 # On real GPUs; rank 1 dies in step 8 of the first round, while the others are in the same step.
 ON_GPUS = textwrap.dedent("""
     import os, signal, sys

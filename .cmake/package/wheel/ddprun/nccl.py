@@ -20,6 +20,7 @@ STATES = (LOADED, STEPPED)
 ENVIRONMENT = {
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
     "TORCH_NCCL_BLOCKING_WAIT": "0",  # with 1, one that waits in vain aborts its group
+    "TORCH_NCCL_DESYNC_DEBUG": "0",  # with 1, the first is not 0 any more
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
     "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "0",
 }
