@@ -5,8 +5,10 @@ one whose peer is gone ends only when it is aborted, and what it leaves is no nu
 
 import importlib
 import re
+import socket
 import sys
 import textwrap
+import threading
 
 import pytest
 
@@ -300,6 +302,64 @@ def test_each_gpu_that_is_in_use_is_waited_for(package, monkeypatch):
 def test_nothing_turns_torchs_watchdog_on_again(package):
     for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "DUMP_ON_TIMEOUT"):
         assert package[0].ENVIRONMENT["TORCH_NCCL_" + name] == "0"
+
+
+class Groups:
+    """What survivors.py asks torch.distributed for."""
+
+    def __init__(self, count):
+        self.groups = [Group() for _ in range(count)]
+
+    def get_backend_config(self, group):
+        if group.is_unknown:
+            raise ValueError("Invalid process group specified")
+        return "cuda:nccl"
+
+
+class Group:
+    def __init__(self):
+        self.aborts = 0
+        self.is_unknown = False
+
+    def abort(self):
+        self.aborts += 1
+
+
+@pytest.fixture(name="groups")
+def groups_fixture(package, monkeypatch):
+    found = Groups(3)
+    monkeypatch.setattr(package[1], "distributed", lambda: found)
+    monkeypatch.setattr(package[1], "groups_of", lambda dist: dist.groups)
+    return found
+
+
+@pytest.fixture(name="current_round")
+def current_round_fixture(package):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        one = package[1].Round(ours, True)
+        yield one
+        theirs.close()
+        one.thread.join()
+
+
+def test_a_group_that_is_unknown_for_a_moment_is_aborted_later(groups, current_round):
+    groups.groups[1].is_unknown = True
+    current_round.abort_groups()
+    assert [one.aborts for one in groups.groups] == [1, 0, 1]
+    groups.groups[1].is_unknown = False
+    current_round.abort_groups()
+    current_round.abort_groups()
+    assert [one.aborts for one in groups.groups] == [1, 1, 1]
+
+
+def test_groups_are_aborted_where_no_thread_can_be_started(groups, current_round, monkeypatch):
+    def no_thread(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    current_round.abort_groups()
+    assert [one.aborts for one in groups.groups] == [1, 1, 1]
 
 
 # On real GPUs; rank 1 dies in step 8 of the first round, while the others are in the same step.

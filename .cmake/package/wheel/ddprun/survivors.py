@@ -68,19 +68,19 @@ class Round:
     def abort_groups(self):
         """Those that have not been aborted yet."""
         dist = distributed()
-        left = [group for group in (groups_of(dist) if dist is not None else ())
-                if not any(group is one for one in self.aborted)]
-        self.has_aborted_nccl |= any(nccl.is_in(dist, group) for group in left)
-        self.aborted += left
-        # All at once: NCCL's abort of one waits for its kernels, which may wait behind another's.
-        threads = [threading.Thread(target=abort, args=[group], daemon=True) for group in left]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        for group in left:
-            if "gloo" in dist.get_backend_config(group):
+        left = {}
+        for group in groups_of(dist) if dist is not None else ():
+            if not any(group is one for one in self.aborted):
+                try:
+                    left[group] = dist.get_backend_config(group)
+                except Exception:  # it is being made or destroyed: at the next look
+                    pass
+        self.has_aborted_nccl |= any("nccl" in backends for backends in left.values())
+        abort_all(list(left))
+        for group, backends in left.items():
+            if "gloo" in backends:
                 let_go_of_gloo(group)
+        self.aborted += left
 
     def leave(self):
         self.has_left.set()
@@ -201,6 +201,23 @@ def groups_of(dist):
 def has_nccl():
     dist = distributed()
     return dist is not None and any(nccl.is_in(dist, group) for group in groups_of(dist))
+
+
+def abort_all(groups):
+    """All at once: NCCL's abort of one waits for its kernels, which may wait behind another's."""
+    threads = []
+    for group in groups:
+        thread = threading.Thread(target=abort, args=[group], daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # there may be no more threads: when the others are under way
+            continue
+        threads.append((group, thread))
+    for group in groups:
+        if not any(group is one for one, _ in threads):
+            abort(group)
+    for _, thread in threads:
+        thread.join()
 
 
 def abort(group):
