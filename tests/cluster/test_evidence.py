@@ -36,7 +36,7 @@ def start(cluster, script, *options, workers=2, **more):
 @pytest.mark.main_path
 @pytest.mark.parametrize("work", [SLEEPS, SPINS], ids=["sleeps", "spins"])
 def test_a_rank_that_does_not_come_is_named_with_its_line(cluster, tmp_path, work):
-    script = write(tmp_path, work, limit=1)
+    script = write(tmp_path, work, limit=1, later_limit=3600)
     report = tmp_path / "report"
     agent = start(cluster, script, "--log-dir", tmp_path / "logs", "--tee", 3, "--report", report)
     assert agent.wait() == 0, agent.err()

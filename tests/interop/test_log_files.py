@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.support.cluster import BIN, Program
+from tests.support.log_tree import files_below
 
 LIMIT = 240
 TEMPLATE = "<${role_name} ${local_rank} ${rank} ${hostname}> "
@@ -61,9 +62,7 @@ def run(cluster, start, name, script, *options):
                 {"PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1"})
     assert job.wait(LIMIT) == 0, job.err()
     [place] = logs.iterdir()
-    files = {str(path.relative_to(place)): sorted(path.read_text().splitlines())
-             for path in place.rglob("*") if path.is_file()}
-    return files, shown(job.out()), shown(job.err())
+    return files_below(place), shown(job.out()), shown(job.err())
 
 
 def both(cluster, torchrun, script, *options):

@@ -19,6 +19,7 @@ from torchrun_options import ALWAYS, ON_GPUS, ROWS, RUNS
 
 from tests.support import pages
 from tests.support.cluster import BIN, ROOT, Program
+from tests.support.log_tree import files_below
 from tests.support.ports import free_port
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -126,8 +127,7 @@ class Job:
         trees = []
         for place in self.places:
             assert place.name.startswith("job"), place
-            trees.append({str(path.relative_to(place)): sorted(path.read_text().splitlines())
-                          for path in place.rglob("*") if path.is_file()})
+            trees.append(files_below(place))
         return sorted(trees, key=lambda tree: json.dumps(tree, sort_keys=True))
 
 

@@ -40,7 +40,7 @@ SCRIPT = '''
     rank = int(os.environ["RANK"])
     attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
     folder = Path(os.environ["DDPRUN_TEST_CONTROL"])
-    limit = {limit}
+    limit = {limit} if attempt == 0 else {later_limit}
 
 
     def note(name):
@@ -58,7 +58,8 @@ SCRIPT = '''
 '''
 
 
-def write(folder, work, steps=2, limit=3600):
+def write(folder, work, steps=2, limit=3600, later_limit=None):
+    """`limit`: seconds that a rank waits for the others; `later_limit`: not in its first life."""
     package = folder / "packages" / "torch" / "distributed"
     package.mkdir(parents=True)
     for name in (package.parent, package):
@@ -66,7 +67,8 @@ def write(folder, work, steps=2, limit=3600):
     (package / "distributed_c10d.py").write_text(textwrap.dedent(COLLECTIVE))
     script = folder / "train.py"
     lines = textwrap.indent(textwrap.dedent(work).strip("\n"), " " * 4)
-    script.write_text(textwrap.dedent(SCRIPT).format(work=lines, steps=steps, limit=limit))
+    script.write_text(textwrap.dedent(SCRIPT).format(
+        work=lines, steps=steps, limit=limit, later_limit=later_limit or limit))
     return script
 
 
