@@ -110,8 +110,8 @@ bool is_secondary(const python_error& error) {
   return known != nullptr && known->is_secondary();
 }
 
-// What happened first says whether it is an effect. Told is what ended the program, but not that
-// its way out failed, too.
+// What happened first decides whether the failure is secondary. What is reported is what ended the
+// program, not that its way out failed, too.
 void take_chain(failure_words& words, const std::vector<python_error>& chain) {
   words.is_secondary = is_secondary(chain.front()) && !chain.front().has_lost_origin;
   const auto last = std::find_if_not(chain.rbegin(), chain.rend(), is_secondary);

@@ -1,11 +1,11 @@
 // What a worker's last words say of why it failed.
 //
 // The reason of an end is the exception that reached the interpreter, else one that the program has
-// printed itself; but none behind which it has gone on with its work. Whether that is the effect of
-// another failure is said by the words alone: the first of its chain is one that a row of
-// signatures.hpp knows as an effect, whatever was made of it later. A crash behind it is one of the
-// way out. Without any exception, a line near the end that is known as an effect says so. Who was
-// ended from outside (SIGKILL, SIGTERM) is no effect.
+// printed itself; but none after which it has gone on with its work. Whether it is a secondary
+// failure, a consequence of another one, depends on the words alone: the first of its chain matches
+// a row of signatures.hpp that is secondary, whatever was made of it later. A crash after that
+// happened on the way out. Without any exception, a secondary line near the end decides. A worker
+// that was ended from outside (SIGKILL, SIGTERM) is never secondary.
 #pragma once
 
 #include "launcher/report/python_error.hpp"

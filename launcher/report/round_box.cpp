@@ -70,7 +70,7 @@ struct words {
 };
 constexpr words endings[] = {
     {ending::failed, " failed too", " failed too"},
-    {ending::effect, " ended because of it", " ended because of it"},
+    {ending::secondary, " ended because of it", " ended because of it"},
     {ending::lost, " was lost with its node", " were lost with their nodes"},
     {ending::killed, " had to be killed", " had to be killed"},
     {ending::stopped, " was stopped", " were stopped"},

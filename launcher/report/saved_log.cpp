@@ -121,11 +121,11 @@ struct saved_log::finding {
 
   std::vector<std::string> shown;
 
-  // "rank 2 (line 7, an effect)".
+  // "rank 2 (line 7, a secondary failure)"
   std::string named() const {
     const std::string name = who.empty() ? "the rest" : who;
     return name + " (" + (name == file ? "line " + std::to_string(line) : place()) +
-           (words.is_secondary ? ", an effect)" : ")");
+           (words.is_secondary ? ", a secondary failure)" : ")");
   }
 };
 

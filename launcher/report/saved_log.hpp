@@ -47,7 +47,7 @@ class saved_log {
     std::string rank;           // as PyTorch says
     std::uint64_t head_at = 0;  // the line in which its last exception begins; 0: none
     std::uint64_t known_at = 0;
-    std::string known_line;  // the first that is known, and no effect if there is such a one
+    std::string known_line;  // the first known one, preferably not secondary
   };
   struct finding;
 

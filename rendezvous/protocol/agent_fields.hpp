@@ -50,11 +50,11 @@ inline constexpr std::string_view type_name<tether_hello> = "tether_hello";
 template <>
 inline constexpr std::string_view type_name<tether_beat> = "tether_beat";
 template <>
-inline constexpr std::string_view type_name<tether_ack> = "tether_answer";
+inline constexpr std::string_view type_name<tether_ack> = "tether_ack";
 template <>
 inline constexpr std::string_view type_name<welcome> = "welcome";
 template <>
-inline constexpr std::string_view type_name<ack> = "answer";
+inline constexpr std::string_view type_name<ack> = "ack";
 template <>
 inline constexpr std::string_view type_name<desired> = "desired";
 template <>
@@ -72,7 +72,7 @@ inline constexpr std::uint32_t u32_max = std::numeric_limits<std::uint32_t>::max
 
 void fields_of(auto& on, some<cause> auto& value) {
   on.count("round", value.round, presence::always);
-  on.u32("slot", value.group_rank, presence::always);
+  on.u32("group_rank", value.group_rank, presence::always);
   on.label("node", value.node);
   on.word("kind", value.kind, cause_class::operator_stop, "kind of cause");
   on.u32("rank", value.rank);
@@ -88,7 +88,7 @@ void fields_of(auto& on, some<cause> auto& value) {
 }
 
 void fields_of(auto& on, some<tether_age> auto& value) {
-  on.u32("slot", value.group_rank, presence::always);
+  on.u32("group_rank", value.group_rank, presence::always);
   on.age("age_us", value.age, age_max);
 }
 
@@ -104,7 +104,7 @@ void fields_of(auto& on, some<leader_data> auto& value) {
 }
 
 void fields_of(auto& on, some<assignment> auto& value) {
-  on.u32("slot", value.group_rank, presence::always);
+  on.u32("group_rank", value.group_rank, presence::always);
   on.number("group_world_size", value.group_world_size, 1, nodes_per_run_max, presence::always);
   on.u32("rank_first", value.rank_first, presence::always);
   on.number("world_size", value.world_size, 1, u32_max, presence::always);
@@ -114,7 +114,8 @@ void fields_of(auto& on, some<assignment> auto& value) {
   on.port("tether_port", value.tether_port);
   on.label("leader_node", value.leader_node);
   fields_of(on, value.leader_data);
-  on.check("slot", value.group_rank < value.group_world_size, "is not below group_world_size");
+  on.check("group_rank", value.group_rank < value.group_world_size,
+           "is not below group_world_size");
   on.check("rank_first", value.rank_first < value.world_size, "is not below world_size");
 }
 
@@ -177,7 +178,7 @@ void fields_of(auto& on, some<status> auto& value) {
   on.count_or("round_told", value.round_told, value.round);
   on.count("desired_seq", value.desired_seq);
   on.word("phase", value.phase, member_phase::lost, "phase");
-  on.object("place", value.assignment);
+  on.object("assignment", value.assignment);
   on.age("ran_us", value.ran, age_max);
   on.port("service_port", value.service_port);
   on.port("master_port", value.master_port);
@@ -235,7 +236,7 @@ void fields_of(auto& on, some<guardian_word> auto& value) {
   on.session("session", value.session);
   on.hexadecimal("instance", value.instance);
   on.count("round", value.round);
-  on.number("slot", value.group_rank, 0, u32_max);
+  on.number("group_rank", value.group_rank, 0, u32_max);
   on.label("node", value.node);
   on.u32("rank_first", value.rank_first);
   on.number("worker_count", value.worker_count, 0, workers_per_node_max);
@@ -245,7 +246,7 @@ void fields_of(auto& on, some<tether_hello> auto& value) {
   on.hexadecimal("instance", value.instance, presence::required);
   on.count("round", value.round, presence::required);
   on.session("session", value.session);
-  on.u32("slot", value.group_rank, presence::always);
+  on.u32("group_rank", value.group_rank, presence::always);
   on.count("epoch", value.epoch);
 }
 
@@ -285,7 +286,7 @@ void fields_of(auto& on, some<desired> auto& value) {
   on.u32("world_size", value.world_size);
   on.u32("group_world_size", value.group_world_size);
   on.label("master_address", value.master_address);
-  on.object("place", value.assignment);
+  on.object("assignment", value.assignment);
   on.sentence("members", value.members);
   on.timer("grace_us", value.grace);
   on.number("signal", value.signal, 0, 64);

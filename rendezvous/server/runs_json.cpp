@@ -54,7 +54,7 @@ json to_json(const core::member_view& value) {
   object["address"] = value.address;
   object["role"] = value.role;
   object["worker_count"] = value.worker_count;
-  if (value.group_rank) object["slot"] = *value.group_rank;
+  if (value.group_rank) object["group_rank"] = *value.group_rank;
   if (value.rank_first) object["rank_first"] = *value.rank_first;
   object["phase"] = to_string(value.phase);
   object["connected"] = value.connected;

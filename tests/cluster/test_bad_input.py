@@ -99,7 +99,7 @@ def test_a_name_with_a_line_feed_forges_no_line(cluster):
     daemon = cluster.daemon()
     agent = cluster.agent("node-a", endpoint=f"127.0.0.1:{daemon.port}", nnodes=2)
     agent.says("waiting for 1 of 2 nodes")
-    hello = {"type": "hello", "protocol": 3, "run_id": "test", "node": "x\nddprun node-a: forged",
+    hello = {"type": "hello", "protocol": 4, "run_id": "test", "node": "x\nddprun node-a: forged",
              "session": "00000000000000000000000000000001",
              "settings": {"nodes_min": 2, "nodes_max": 2}}
     with socket.create_connection(("127.0.0.1", daemon.port), LIMIT) as liar:

@@ -53,7 +53,7 @@ def say(port, message):
 def refused_hello(number, run="test"):
     # Two nodes, where the run has one: refused once it runs. A long name makes a long line.
     return json.dumps({
-        "type": "hello", "protocol": 3, "run_id": run, "session": f"{number + 1:032x}",
+        "type": "hello", "protocol": 4, "run_id": run, "session": f"{number + 1:032x}",
         "node": "n" * 200, "host": "h", "settings": {"nodes_min": 2, "nodes_max": 2},
     })
 

@@ -15,7 +15,7 @@ from tests.cluster.test_strangers import many_descriptors  # noqa: F401 (a fixtu
 from tests.support.cluster import LIMIT, Program, is_built_with, resident_kb, wait_for
 from tests.support.ports import free_port
 
-HELLO = b'{"type":"hello","protocol":3,"run_id":"'
+HELLO = b'{"type":"hello","protocol":4,"run_id":"'
 HALF_HTTP = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Half: "
 FILLS = {
     "silent": [b""],
@@ -75,7 +75,7 @@ def test_whoever_fills_the_port_the_others_are_served(cluster, descriptors, what
 
 def hello_of(number, nodes, timeout):
     settings = {"nodes_min": nodes, "nodes_max": nodes, "timing": {"node_timeout_us": timeout}}
-    return json.dumps({"type": "hello", "protocol": 3, "run_id": "many", "node": f"n{number}",
+    return json.dumps({"type": "hello", "protocol": 4, "run_id": "many", "node": f"n{number}",
                        "session": f"{number + 1:032x}", "settings": settings}).encode() + b"\n"
 
 

@@ -39,7 +39,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can be someb
 
 
 def hello(session, run="test", **more):
-    return {"type": "hello", "protocol": 3, "run_id": run, "session": session, "node": "thief",
+    return {"type": "hello", "protocol": 4, "run_id": run, "session": session, "node": "thief",
             **more}
 
 
@@ -87,7 +87,7 @@ def lives(peer):
             if not more:
                 break
             heard += more
-    return b'{"type":"answer","seq":77}' in heard
+    return b'{"type":"ack","seq":77}' in heard
 
 
 WAITS = {"settings": {"nodes_min": 2, "nodes_max": 2}}
@@ -245,7 +245,7 @@ def test_another_user_hangs_no_tether_on_a_round(cluster):
     agent = job_without_an_id(cluster)
     [worker] = cluster.started(1, 1)
     port = int(worker.master.rpartition(":")[2])
-    greeting = {"type": "tether_hello", "instance": worker.instance, "round": 1, "slot": 1,
+    greeting = {"type": "tether_hello", "instance": worker.instance, "round": 1, "group_rank": 1,
                 "session": SECRET}
     assert "of other users of its host (uid 65534)" in say(port, greeting, user=NOBODY)
     assert "has no member 1" in say(port, greeting)

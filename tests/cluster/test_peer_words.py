@@ -101,7 +101,7 @@ def test_no_sentence_of_a_peer_brings_more_than_words(cluster, tmp_path):
 
 
 def hello(**more):
-    return {"type": "hello", "protocol": 3, "version": "0.1.0", "token": "t", "run_id": "sick",
+    return {"type": "hello", "protocol": 4, "version": "0.1.0", "token": "t", "run_id": "sick",
             "session": "00000000000000000000000000000001", "node": "node-x", "host": "host-x",
             "role": "reader", "address": "10.0.0.1", "own_address": "10.0.0.2", "script": "x.py",
             "job": {"digest": "a2", "program": "x.py", "started": "10:31", "node": "node-a"},

@@ -404,7 +404,7 @@ def test_in_a_job_without_vaults_nothing_is_said_in_its_store(cluster):
 
 def without_the_mark(message):
     """An older ddprun does not know that the leader says so."""
-    assigned = message.get("place") or {}
+    assigned = message.get("assignment") or {}
     assigned.pop("leader_data", None)
     assigned.pop("leader_data_about", None)
     return message

@@ -44,7 +44,7 @@ def test_another_ddprun_of_the_same_protocol_takes_part_and_both_sides_say_so(cl
         cluster.started(2, 2)
         cluster.finish(2)
         assert (a.wait(), b.wait()) == (0, 0)
-    together = f"they work together, as both speak version 3 of the agent protocol; still, {ADVICE}"
+    together = f"they work together, as both speak version 4 of the agent protocol; still, {ADVICE}"
     at_daemon = f"node-b is ddprun 9.0, the rendezvous daemon ddprun {OWN}: {together}"
     at_agent = f"this node is ddprun {OWN}, the rendezvous daemon ddprun 9.1: {together}"
     assert daemon.err().count(at_daemon) == 1, daemon.err()
@@ -56,10 +56,10 @@ def test_an_agent_of_another_protocol_is_refused_and_the_others_go_on(cluster):
     daemon = cluster.daemon()
     a = agent_at(cluster, "node-a", daemon.port)
     a.says("waiting for 1 of 2 nodes")
-    with Relay(daemon.port, changed("hello", version="9.0", protocol=4)) as relay:
+    with Relay(daemon.port, changed("hello", version="9.0", protocol=5)) as relay:
         other = agent_at(cluster, "node-b", relay.port)
         assert other.wait() == 78
-    said = refusal(4, "9.0", 3, OWN)
+    said = refusal(5, "9.0", 4, OWN)
     refused = [line for line in other.err().splitlines() if "refused this node" in line]
     assert len(refused) == 1 and refused[0].endswith(said), other.err()
     daemon.says(re.escape(said))
@@ -73,13 +73,13 @@ def test_a_daemon_of_another_protocol_refuses_the_agent_which_starts_nothing(clu
     """It reads from the hello what the agent is, in fields that no version moves."""
 
     def answer(message):
-        said = refusal(message["protocol"], message["version"], 4, "9.0")
+        said = refusal(message["protocol"], message["version"], 5, "9.0")
         return [{"type": "refused", "exit_code": 78, "text": said}]
 
     with Relay(answer=answer) as relay:
         agent = agent_at(cluster, "node-a", relay.port)
         assert agent.wait() == 78
-    assert refusal(3, OWN, 4, "9.0") in agent.err()
+    assert refusal(4, OWN, 5, "9.0") in agent.err()
     assert not cluster.events()
 
 

@@ -83,12 +83,11 @@ std::string text_of(const daemon_message& message) {
 }
 
 std::string text_of(const tether_reply& message) {
-  return std::visit(
-      overloaded{
-          [](const tether_ack& m) { return "tether_answer " + std::to_string(m.seq); },
-          [](const refused& m) { return "tether refused \"" + m.text + "\""; },
-      },
-      message);
+  return std::visit(overloaded{
+                        [](const tether_ack& m) { return "tether_ack " + std::to_string(m.seq); },
+                        [](const refused& m) { return "tether refused \"" + m.text + "\""; },
+                    },
+                    message);
 }
 
 // The digits that `seq` has on the wire, where 0 may be left out.

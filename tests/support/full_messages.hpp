@@ -65,7 +65,7 @@ inline status full_status() {
   value.draining = true;
   value.signal = 2;
   value.causes = {full_cause(), full_cause()};
-  value.ends = {{ending::effect, 1, 3}, {ending::killed, 4, 4}};
+  value.ends = {{ending::secondary, 1, 3}, {ending::killed, 4, 4}};
   value.tether_ages = {{7, 11s}, {2, 10s}};
   value.stall = {21s, true, {{1, 2, stall_kind::waits, "waited in barrier, step (train.py:41)"}}};
   return value;

@@ -26,7 +26,7 @@ class ends_here {
   // By the cause that its end would be.
   void set(const cause& why, ending how, machine_time now) {
     add(*why.local_rank, how, now - std::max(why.age, duration::zero()));
-    const bool is_known = how == ending::failed || how == ending::effect;
+    const bool is_known = how == ending::failed || how == ending::secondary;
     if (is_known && why.kind == cause_class::exit) ends_.back().code = why.code;
     if (is_known && why.kind == cause_class::signal) ends_.back().code = -why.code;
     if (std::abs(ends_.back().code) > end_code_max) ends_.back().code = 0;

@@ -169,7 +169,7 @@ void agent::state::take_as_drain() {
 
 void agent::state::fail_unless_asked(ddprun::cause why) {
   why.was_failing = false;
-  here.ends.set(why, why.is_secondary ? ending::effect : ending::failed, now);
+  here.ends.set(why, why.is_secondary ? ending::secondary : ending::failed, now);
   here.workers.are_asked() ? remember(std::move(why)) : fail(std::move(why));
 }
 

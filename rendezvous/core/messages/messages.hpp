@@ -24,7 +24,7 @@
 
 namespace ddprun {
 
-inline constexpr std::uint32_t agent_protocol_version = 3;
+inline constexpr std::uint32_t agent_protocol_version = 4;
 inline constexpr std::size_t line_bytes_max = 64 * 1024;
 // Of the first line that an agent says: whoever says it is still a stranger. All that an agent may
 // have to say in it takes 12 KB, and 36 KB if each byte of a tail has to be escaped.

@@ -10,8 +10,8 @@ std::string_view to_string(ending value) {
   switch (value) {
     case ending::failed:
       return "failed";
-    case ending::effect:
-      return "effect";
+    case ending::secondary:
+      return "secondary";
     case ending::lost:
       return "lost";
     case ending::killed:

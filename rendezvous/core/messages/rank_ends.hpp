@@ -15,7 +15,7 @@ namespace ddprun {
 // The order is that of a report, which leaves the last ones out where there are too many.
 enum class ending {
   failed,     // for a reason of its own, as far as its words show
-  effect,     // by its own words because another one was gone
+  secondary,  // by its own words because another one was gone
   lost,       // with its node: nobody has seen how
   killed,     // by our SIGKILL, which it was sent when it did not end before
   stopped,    // after we had asked it to
@@ -44,9 +44,9 @@ struct ended_ranks {
 inline constexpr std::size_t ends_max = 8;
 inline constexpr int end_code_max = 65536;  // of an exit status
 
-// As the protocol has it, a text for each ending: "effect 0-2", "killed 7,9-11". The stretches are
-// those of `merged`. Reading appends what one text says; false, and nothing is appended, where it
-// is no such text.
+// As the protocol has it, a text for each ending: "secondary 0-2", "killed 7,9-11". The stretches
+// are those of `merged`. Reading appends what one text says; false, and nothing is appended, where
+// it is no such text.
 std::vector<std::string> to_texts(const std::vector<ended_ranks>& values);
 bool read_ended_ranks(std::string_view text, std::vector<ended_ranks>& values);
 

@@ -80,8 +80,8 @@ inline constexpr duration first_pause = std::chrono::seconds(1);
 // digit in them: a step, an address, a process.
 bool is_same_failure(const cause& one, const cause& other);
 
-// Is it known why it failed? An effect has its cause elsewhere, and what our own stop ended has
-// none.
+// Is it known why it failed? A secondary failure has its cause elsewhere, and what our own stop
+// ended has none.
 bool is_failure_of_its_own(const cause& why);
 
 class quick_failures {

@@ -253,11 +253,11 @@ class round_stalls {
   bool is_said_ = false;
 };
 
-// The time that a round goes on after a failure which is the effect of another one, so that the one
-// that was first can say why: a worker that cleans up before it ends is heard of last.
+// How long a round goes on after a secondary failure, so that the root cause can be reported first:
+// a worker that cleans up before it ends is heard of last.
 class failure_grace {
  public:
-  // From the first effect on; the next ones do not prolong it.
+  // Counts from the first secondary failure; further ones do not prolong it.
   void begin(machine_time now, duration limit) {
     if (!until_) until_ = now + limit;
   }

@@ -52,8 +52,8 @@ struct service_at_work {
 };
 
 std::string tether_hello_line(round_number round) {
-  return R"({"type":"tether_hello","protocol":3,"instance":"1","round":)" + std::to_string(round) +
-         R"(,"session":"00000000000000000000000000000001","slot":1})"
+  return R"({"type":"tether_hello","protocol":4,"instance":"1","round":)" + std::to_string(round) +
+         R"(,"session":"00000000000000000000000000000001","group_rank":1})"
          "\n";
 }
 

@@ -48,8 +48,8 @@ std::vector<right_answer> answers() {
     std::string how;
     std::istringstream(end) >> how >> one.end.code;
     one.end.kind = how == "signal" ? cause_class::signal : cause_class::exit;
-    REQUIRE((trimmed(kind) == "cause" || trimmed(kind) == "effect"));
-    one.is_secondary = trimmed(kind) == "effect";
+    REQUIRE((trimmed(kind) == "cause" || trimmed(kind) == "secondary"));
+    one.is_secondary = trimmed(kind) == "secondary";
     one.error = trimmed(error);
     one.signature = trimmed(signature);
     all.push_back(std::move(one));

@@ -159,7 +159,7 @@ TEST_CASE("each row of the signatures knows a line as it is printed, and no row 
   CHECK(examples.size() == static_cast<std::size_t>(end_signatures() - begin_signatures()));
 }
 
-TEST_CASE("an exception that tells of a peer's end is an effect, any other is none") {
+TEST_CASE("an exception that tells of a peer's end is secondary, any other is not") {
   CHECK(read_failure(of(raised(peer_gone))).is_secondary);
   CHECK_FALSE(read_failure(of(raised("ValueError: loss is NaN"))).is_secondary);
   // A program that talks to others has such errors of its own.
@@ -181,7 +181,7 @@ TEST_CASE("who fails and then sees its peers go is no effect") {
       read_failure(of(std::string(peer_gone) + "\n" + raised("KeyError: 'x'"))).is_secondary);
 }
 
-TEST_CASE("an effect stays one, whatever is made of it") {
+TEST_CASE("a secondary failure stays one, whatever is made of it") {
   const std::string wrapped =
       raised(peer_gone) +
       "\nThe above exception was the direct cause of the following exception:\n\n" +

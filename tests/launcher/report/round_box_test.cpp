@@ -29,7 +29,7 @@ round_report failed() {
       "    raise ValueError(\"loss is NaN\")\nValueError: loss is NaN\n";
   report.root_cause = why;
   report.ends = {{ending::failed, 2, 2, end_times{8100ms, 8100ms}, 1},
-                 {ending::effect, 0, 1, end_times{8200ms, 9400ms}, -6},
+                 {ending::secondary, 0, 1, end_times{8200ms, 9400ms}, -6},
                  {ending::stopped, 3, 6, end_times{8300ms, 8310ms}},
                  {ending::killed, 7, 7, end_times{13200ms, 13200ms}}};
   report.restarts_used = 2;
@@ -104,7 +104,7 @@ TEST_CASE("where all others waited in vain, who was still at work is named") {
   report.root_cause->rank = 0;
   report.root_cause->tail =
       "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)\n";
-  report.ends = {{ending::effect, 0, 2}, {ending::stopped, 3, 3}};
+  report.ends = {{ending::secondary, 0, 2}, {ending::stopped, 3, 3}};
   CHECK(round_box(report, "")
             .find("rank 3 was still at work when the others gave up waiting: look "
                   "there first") != std::string::npos);

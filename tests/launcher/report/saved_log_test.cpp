@@ -47,7 +47,7 @@ TEST_CASE("a saved log is explained by the rank that failed by itself, whoever p
     CHECK(lines[1] == "  where it failed, the innermost last:");
     CHECK(lines[2] == "    /data/train.py:7 in <module>: step()");
     CHECK(lines[3].starts_with("  then failed: "));
-    CHECK(lines[3].ends_with(" (line 2, an effect)"));
+    CHECK(lines[3].ends_with(" (line 2, a secondary failure)"));
   }
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("several files are those of one job, and each failure is found in its 
   const auto lines = log.explain();
   REQUIRE(lines.size() == 4);
   CHECK(lines[0] == "root cause, logs/1/stderr.log, line 3: ValueError: loss is NaN");
-  CHECK(lines[3] == "  then failed: logs/0/stderr.log (line 2, an effect)");
+  CHECK(lines[3] == "  then failed: logs/0/stderr.log (line 2, a secondary failure)");
 }
 
 TEST_CASE("ddprun's own box is read from --log-format=json, too") {

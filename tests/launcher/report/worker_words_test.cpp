@@ -1,4 +1,5 @@
-// What the worker library says for want of a peer, as it really says it, is read as an effect.
+// What the worker library says for want of a peer, as it really says it, is read as a secondary
+// failure.
 #include "launcher/report/failure_words.hpp"
 #include "rendezvous/base/lost_peer.hpp"
 #include "tests/rendezvous/store/loopback.hpp"

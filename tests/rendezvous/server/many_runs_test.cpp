@@ -19,7 +19,7 @@ struct full_daemon : tests::daemon_fixture {
 
   std::unique_ptr<raw_peer> join(const std::string& run) {
     auto peer = std::make_unique<raw_peer>(io, port);
-    peer->say(R"({"type":"hello","protocol":3,"run_id":")" + run + R"(","session":")" +
+    peer->say(R"({"type":"hello","protocol":4,"run_id":")" + run + R"(","session":")" +
               std::string(32, '7') +
               R"(","node":"me","settings":{"nodes_min":1,"nodes_max":1,"linger":0}})" + "\n");
     return peer;

@@ -30,7 +30,7 @@ server::server_options without(bool is_taken) {
 }
 
 std::string numbered_hello_line(char number) {
-  return R"({"type":"hello","protocol":3,"run_id":"r","session":")" + std::string(31, '0') +
+  return R"({"type":"hello","protocol":4,"run_id":"r","session":")" + std::string(31, '0') +
          number + R"(","node":"n","settings":{"nodes_min":1,"nodes_max":1}})" + "\n";
 }
 

@@ -24,7 +24,7 @@ std::string session_of(int number) {
 }
 
 std::string hello_line(int number, int nodes, const std::string& node) {
-  return R"({"type":"hello","protocol":3,"run_id":"r","session":")" + session_of(number) +
+  return R"({"type":"hello","protocol":4,"run_id":"r","session":")" + session_of(number) +
          R"(","node":")" + node + R"(","settings":{"nodes_min":)" + std::to_string(nodes) +
          R"(,"nodes_max":)" + std::to_string(nodes) + "}}\n";
 }
@@ -41,7 +41,7 @@ TEST_CASE("agents are welcomed, told whom they wait for, and answered") {
   REQUIRE(f.hears(one, "waiting for 1 of 2 nodes; here: node-a (1 worker)"));
   // Two messages in one segment.
   one.say("{\"type\":\"status\",\"seq\":1}\n{\"type\":\"status\",\"seq\":2}\n");
-  REQUIRE(f.hears(one, R"({"type":"answer","seq":2})"));
+  REQUIRE(f.hears(one, R"({"type":"ack","seq":2})"));
   CHECK(f.daemon->agent_count() == 1);
   one.say("{\"type\":\"goodbye\",\"session\":\"" + session_of(1) + "\"}\n");
   REQUIRE(f.closes(one));
@@ -65,7 +65,7 @@ TEST_CASE("two agents are led into a round") {
           "\",\"round\":1,\"phase\":\"preparing\",\"service_port\":4000,\"master_port\":4000}\n");
   REQUIRE(f.hears(one, R"("phase":"run")"));
   REQUIRE(f.hears(two, R"("phase":"run")"));
-  CHECK(two.heard().find(R"("slot":1,"group_world_size":2,"rank_first":1,"world_size":2)") !=
+  CHECK(two.heard().find(R"("group_rank":1,"group_world_size":2,"rank_first":1,"world_size":2)") !=
         std::string::npos);
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("what cannot be read ends the session with a sentence") {
       {"{\"type\":\"desired\",\"phase\":\"run\"}\n", "is not a message that belongs here"},
       {R"({"type":"hello","protocol":7,"version":"9"})"
        "\n",
-       "this node speaks version 7 (ddprun 9), the rendezvous daemon version 3 (ddprun 0.1.0)"},
+       "this node speaks version 7 (ddprun 9), the rendezvous daemon version 4 (ddprun 0.1.0)"},
       {hello_line(1, 2, "node-a") + hello_line(1, 2, "node-a"), "a session says hello once"},
       {hello_line(1, 2, "node-a") + "{\"type\":\"status\",\"phase\":\"flying\"}\n",
        "is no phase that this version knows"},
@@ -126,7 +126,7 @@ TEST_CASE("an agent of another version of the protocol is named in the log, once
   REQUIRE(f.closes(peer));
   const std::string said =
       "refused 127.0.0.1: hello.protocol: of the agent protocol this node speaks version 7 (ddprun "
-      "9), the rendezvous daemon version 3 (ddprun 0.1.0): use the same version of ddprun on every "
+      "9), the rendezvous daemon version 4 (ddprun 0.1.0): use the same version of ddprun on every "
       "node";
   CHECK(std::count(f.log.begin(), f.log.end(), said) == 1);
 }

@@ -357,7 +357,7 @@ TEST_CASE("a tether of another round, instance, group rank or agent is refused")
   SECTION("instance") {
     story.tell(member_attached{200, {5, 1, {9, 1}, 1}});
   }
-  SECTION("slot") {
+  SECTION("group rank") {
     story.tell(member_attached{200, {agent_story::instance, 1, {9, 3}, 3}});
   }
   SECTION("agent") {

@@ -235,7 +235,7 @@ TEST_CASE("nobody hangs on a node that leads nothing") {
   CHECK_FALSE(story.did<ack_member>());
 }
 
-TEST_CASE("slot 0 is the leader's own: no tether may claim it") {
+TEST_CASE("group rank 0 is the leader's own: no tether may claim it") {
   leading_story story;
   story.attach(0, 300);
   CHECK(story.did<refuse_member>());

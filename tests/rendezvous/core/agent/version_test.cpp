@@ -38,7 +38,7 @@ TEST_CASE("a daemon of another version is named once, and obeyed") {
   CHECK(warnings(story) ==
         std::vector<std::string>{
             "this node is ddprun 0.1.0, the rendezvous daemon ddprun 9.0: they work together, as "
-            "both speak version 3 of the agent protocol; still, use the same version of ddprun on "
+            "both speak version 4 of the agent protocol; still, use the same version of ddprun on "
             "every node"});
   story.want(desired_phase::wait, 0);
   CHECK(story.sent.instance == agent_story::instance);

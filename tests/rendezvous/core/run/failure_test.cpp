@@ -388,12 +388,12 @@ TEST_CASE("an effect ends the round when its cause had the time to be told") {
   }
   SECTION("where no worker is left, nobody is waited for") {
     story.pass(100ms);
-    story.a->state.ends = {{ending::effect, 0, 1}};
+    story.a->state.ends = {{ending::secondary, 0, 1}};
     story.say(*story.a);
     CHECK(story.view().phase == run_phase::running);
     effect.node = "b";
     story.b->state.causes = {effect};
-    story.b->state.ends = {{ending::effect, 2, 3}};
+    story.b->state.ends = {{ending::secondary, 2, 3}};
     story.say(*story.b, member_phase::failed);
     CHECK(story.view().phase == run_phase::stopping);
   }

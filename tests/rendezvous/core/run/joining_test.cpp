@@ -18,7 +18,7 @@ TEST_CASE("a node that speaks another protocol is refused, and nothing else happ
   odd.greeting.protocol = agent_protocol_version + 1;
   story.connect(odd);
   CHECK(odd.refusal ==
-        "of the agent protocol this node speaks version 4, the rendezvous daemon version 3 (ddprun "
+        "of the agent protocol this node speaks version 5, the rendezvous daemon version 4 (ddprun "
         "test): use the same version of ddprun on every node");
   CHECK(odd.connection == 0);
   CHECK(story.view().members.empty());
@@ -33,7 +33,7 @@ TEST_CASE("a node of another ddprun that speaks the same protocol is taken, and 
   CHECK(other.refusal.empty());
   const std::string said =
       "b is ddprun 9.0, the rendezvous daemon ddprun test: they work together, as both speak "
-      "version 3 of the agent protocol; still, use the same version of ddprun on every node";
+      "version 4 of the agent protocol; still, use the same version of ddprun on every node";
   CHECK(std::count(story.notes.begin(), story.notes.end(), said) == 1);
   SECTION("once for each life of an agent") {
     story.disconnect(other);

@@ -77,13 +77,13 @@ TEST_CASE("the ranks of a node that was lost are, and who comes back hears what 
   pair_story story(settings);
   story.disconnect(*story.b);
   story.pass(3s);
-  story.a->state.ends = {{ending::effect, 0, 1}};
+  story.a->state.ends = {{ending::secondary, 0, 1}};
   story.stop_all();
   story.pass(60s);
   REQUIRE(story.a->reports.size() == 1);
   const round_report& report = story.a->reports[0];
   CHECK(report.root_cause->kind == cause_class::node_lost);
-  CHECK(report.ends == std::vector<ended_ranks>{{ending::effect, 0, 1}, {ending::lost, 2, 3}});
+  CHECK(report.ends == std::vector<ended_ranks>{{ending::secondary, 0, 1}, {ending::lost, 2, 3}});
   CHECK(report.text == "going on without it: node loss 1 of 10 within an hour");
 }
 
