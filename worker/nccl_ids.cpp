@@ -1,6 +1,6 @@
 #include "worker/nccl_ids.hpp"
 
-#include "rendezvous/base/nccl_version.hpp"
+#include "worker/nccl_version.hpp"
 #include "worker/store_client.hpp"
 
 #include <cstdlib>

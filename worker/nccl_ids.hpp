@@ -12,9 +12,9 @@
 // Errors: environment_error, one line that says what and what to do.
 #pragma once
 
-#include "rendezvous/base/nccl_id.hpp"
 #include "worker/deadline.hpp"
 #include "worker/environment.hpp"
+#include "worker/nccl_id.hpp"
 
 #include <cstdint>
 #include <vector>

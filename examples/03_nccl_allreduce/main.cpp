@@ -3,9 +3,9 @@
 #include "examples/03_nccl_allreduce/arguments.hpp"
 #include "examples/03_nccl_allreduce/buffers.hpp"
 #include "examples/03_nccl_allreduce/table.hpp"
-#include "rendezvous/base/nccl_version.hpp"
 #include "worker/environment.hpp"
 #include "worker/nccl/communicator.hpp"
+#include "worker/nccl_version.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -89,7 +89,7 @@ int measure_all(communicator& all, buffers& memory, const arguments& wanted) {
   std::printf("#  Rank %2u on %s, process %d, device %d: %s, NCCL %s\n", all.rank(),
               host_name().c_str(), ::getpid(), all.device(),
               allreduce::device_name(all.device()).c_str(),
-              ddprun::nccl_version_text(all.version()).c_str());
+              ddprun::worker::nccl_version_text(all.version()).c_str());
   std::fflush(stdout);
   bench bench(all, memory, wanted);
   allreduce::table table(all.world_size());

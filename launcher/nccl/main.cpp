@@ -92,8 +92,8 @@ int serve(const launcher::nccl_id_options& options, const environment_map& envir
   for (std::uint32_t number = 0; number < count; ++number) {
     const auto id = nccl->make_id(problem);
     if (!id) return say(answer, "problem", problem), 1;
-    if (number == 0) say(answer, "address", address_of(*id));
-    say(answer, "id", to_text(*id));
+    if (number == 0) say(answer, "address", worker::address_of(*id));
+    say(answer, "id", worker::nccl_id_text(*id));
   }
   std::fputs("end\n", answer);
   std::fflush(answer);

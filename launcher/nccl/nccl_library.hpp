@@ -12,7 +12,7 @@
 // Errors: a line that says what and what to do.
 #pragma once
 
-#include "rendezvous/base/nccl_id.hpp"
+#include "worker/nccl_id.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -30,14 +30,14 @@ class nccl_library {
 
   const std::string& path() const { return path_; }
   std::uint32_t version() const { return version_; }  // NCCL_VERSION_CODE: 23007 is 2.30.7
-  std::optional<nccl_id> make_id(std::string& problem) const;
+  std::optional<worker::nccl_id> make_id(std::string& problem) const;
 
  private:
   nccl_library() = default;
 
   std::string path_;
   std::uint32_t version_ = 0;
-  int (*get_unique_id_)(nccl_id*) = nullptr;
+  int (*get_unique_id_)(worker::nccl_id*) = nullptr;
   const char* (*get_error_string_)(int) = nullptr;
   const char* (*get_last_error_)(void*) = nullptr;
 };

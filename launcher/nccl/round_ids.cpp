@@ -1,9 +1,9 @@
 #include "launcher/nccl/round_ids.hpp"
 
 #include "rendezvous/base/counted.hpp"
-#include "rendezvous/base/nccl_id.hpp"
-#include "rendezvous/base/nccl_version.hpp"
 #include "rendezvous/core/messages/versions.hpp"
+#include "worker/nccl_id.hpp"
+#include "worker/nccl_version.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -40,7 +40,7 @@ std::optional<nccl_round_ids> ids_in(std::string_view text) {
   ids.count = *count;
   while (!text.empty()) {
     const std::string_view id = take_part(text, ',');
-    if (!nccl_id_from(id)) return std::nullopt;
+    if (!worker::nccl_id_from(id)) return std::nullopt;
     ids.first.emplace_back(id);
   }
   if (ids.first.size() != std::min<std::size_t>(ids.count, nccl_ids_max)) return std::nullopt;
@@ -64,7 +64,7 @@ leader_data to_leader_data(const std::vector<std::string>& ids, std::uint32_t ve
   given.bytes = std::string(kind) + " " + std::to_string(version) + " " +
                 std::to_string(ids.size()) + " " +
                 nccl_ids_text({ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(told)});
-  given.about = counted(ids.size(), "id") + " of NCCL " + nccl_version_text(version) +
+  given.about = counted(ids.size(), "id") + " of NCCL " + worker::nccl_version_text(version) +
                 "; the ranks of the first meet at " + address;
   return given;
 }

@@ -30,6 +30,9 @@ PURE_LAUNCHER = (*CORE, *CLI, *LAUNCHER_BASE, "launcher/cli/", "launcher/agent/w
                  "launcher/hosts/placement", "launcher/hosts/mpi/worker_variables",
                  "launcher/nccl/round_ids")
 
+# What the launcher hands to workers.
+NCCL_IDS = ("worker/nccl_id", "worker/nccl_version")
+
 # The first matching prefix says what a file may include of ours. launcher/process and launcher/log
 # know nothing of rounds and agents.
 LAYERS = [
@@ -50,7 +53,7 @@ LAYERS = [
     ("launcher/base/", LAUNCHER_BASE),
     ("launcher/cli/", PURE_LAUNCHER),
     ("launcher/agent/worker_environment", PURE_LAUNCHER),
-    ("launcher/nccl/round_ids", (*MESSAGES, "launcher/nccl/round_ids")),
+    ("launcher/nccl/round_ids", (*MESSAGES, *NCCL_IDS, "launcher/nccl/round_ids")),
     ("launcher/report/", (*MESSAGES, *LAUNCHER_BASE, "launcher/report/",
                          "rendezvous/protocol/report_fields")),
     *((rules, (*BASE, *WORKER_RULES, "launcher/process/start_failure")) for rules in WORKER_RULES),
@@ -69,7 +72,8 @@ LAYERS = [
                           "launcher/output/")),
     # As one of a job's workers would.
     ("launcher/hosts/doctor/", (*SERVER, *CLIENT, "launcher/", "worker/store_client",
-                                "worker/blocking_stream")),
+                                "worker/blocking_stream", *NCCL_IDS)),
+    ("launcher/nccl/", (*SERVER, *CLIENT, "launcher/", *NCCL_IDS)),
     ("launcher/", (*SERVER, *CLIENT, "launcher/")),
     ("worker/", (*NET, "worker/")),
     ("examples/", (*NET, "worker/", "examples/")),

@@ -1,6 +1,6 @@
 #include "tests/support/fake_nccl.hpp"
 
-#include "rendezvous/base/nccl_id.hpp"
+#include "worker/nccl_id.hpp"
 
 #include <cstring>
 #include <cuda_runtime_api.h>
@@ -53,9 +53,9 @@ ncclResult_t open(ncclComm_t* comm, int ranks, int rank, const ncclUniqueId* ids
   fake.is_blocking = config->blocking != 0;
   fake.ids.clear();
   for (int at = 0; at < count; ++at) {
-    nccl_id id;
+    worker::nccl_id id;
     std::memcpy(id.data(), &ids[at], sizeof ids[at]);
-    fake.ids.push_back(to_text(id));
+    fake.ids.push_back(worker::nccl_id_text(id));
   }
   *comm = new ncclComm{ranks, rank, 0};
   ++fake.open;

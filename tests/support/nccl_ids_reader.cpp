@@ -1,6 +1,6 @@
 // A worker that reads the launcher's ids of NCCL, wherever they are, and shows them. No NCCL is
 // linked: what it speaks it is told, as in "nccl_ids_reader 23007".
-#include "rendezvous/base/nccl_id.hpp"
+#include "worker/nccl_id.hpp"
 #include "worker/nccl_ids.hpp"
 
 #include <cstdio>
@@ -14,7 +14,7 @@ int main(int count, char** words) {
         static_cast<std::uint32_t>(count > 1 ? std::strtoul(words[1], nullptr, 10) : 0);
     const auto ids = read_nccl_ids(read_environment(), std::chrono::seconds(60), version);
     for (const auto& id : ids)
-      std::printf("id %s\n", ddprun::to_text(id).c_str());
+      std::printf("id %s\n", nccl_id_text(id).c_str());
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "nccl_ids_reader: %s\n", error.what());

@@ -11,7 +11,6 @@
 
 using namespace std::chrono_literals;
 using namespace ddprun::worker;
-using ddprun::nccl_id;
 using ddprun::tests::client_of;
 using ddprun::tests::patience;
 using ddprun::tests::served_store;

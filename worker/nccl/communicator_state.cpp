@@ -1,7 +1,7 @@
 #include "worker/nccl/communicator_state.hpp"
 
 #include "rendezvous/base/lost_peer.hpp"
-#include "rendezvous/base/nccl_version.hpp"
+#include "worker/nccl_version.hpp"
 #include "worker/roll_call.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "worker/nccl/meeting.hpp"
 
-#include "rendezvous/base/nccl_version.hpp"
 #include "worker/nccl_ids.hpp"
+#include "worker/nccl_version.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -24,7 +24,7 @@ std::string made_here(std::uint32_t version) {
   }
   nccl_id id;
   std::memcpy(id.data(), &made, sizeof made);
-  return std::to_string(version) + " " + to_text(id);
+  return std::to_string(version) + " " + nccl_id_text(id);
 }
 
 nccl_id read_offer(const std::string& offer, std::uint32_t version) {

@@ -2,8 +2,8 @@
 // makes and the others find in the job store.
 #pragma once
 
-#include "rendezvous/base/nccl_id.hpp"
 #include "worker/nccl/communicator_state.hpp"
+#include "worker/nccl_id.hpp"
 
 #include <string>
 #include <vector>

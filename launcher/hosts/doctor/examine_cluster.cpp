@@ -12,10 +12,10 @@
 #include "launcher/nccl/nccl_library.hpp"
 #include "launcher/network/network_choice.hpp"
 #include "launcher/network/own_addresses.hpp"
-#include "rendezvous/base/nccl_version.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/net/resolve.hpp"
+#include "worker/nccl_version.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -73,7 +73,7 @@ std::string nccl_version(const python_facts& python) {
   if (python.nccl.empty()) return {};
   std::string problem;
   const auto library = nccl_library::open(python.nccl, problem);
-  return library ? nccl_version_text(library->version()) : "unknown";
+  return library ? worker::nccl_version_text(library->version()) : "unknown";
 }
 
 node_card card_of(const cluster_wishes& wishes, const own_facts& own,

@@ -1,11 +1,11 @@
-#include "rendezvous/base/nccl_id.hpp"
+#include "worker/nccl_id.hpp"
 
 #include "tests/support/catch.hpp"
 
 #include <algorithm>
 #include <initializer_list>
 
-using namespace ddprun;
+using namespace ddprun::worker;
 
 namespace {
 
@@ -19,11 +19,11 @@ nccl_id id_of(std::initializer_list<unsigned char> bytes) {
 }  // namespace
 
 TEST_CASE("an id is written without the zeros at its end") {
-  CHECK(to_text(id_of({0x0c, 0xc4, 0, 0x5d})) == "0cc4005d");
-  CHECK(to_text(nccl_id{}).empty());
+  CHECK(nccl_id_text(id_of({0x0c, 0xc4, 0, 0x5d})) == "0cc4005d");
+  CHECK(nccl_id_text(nccl_id{}).empty());
   nccl_id full{};
   full.fill('\xff');
-  CHECK(to_text(full) == std::string(2 * nccl_id_bytes, 'f'));
+  CHECK(nccl_id_text(full) == std::string(2 * nccl_id_bytes, 'f'));
 }
 
 TEST_CASE("an id is read as it was written, and nothing else is one") {

@@ -9,17 +9,17 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::worker {
 
 inline constexpr std::size_t nccl_id_bytes = 128;
 using nccl_id = std::array<char, nccl_id_bytes>;
 
 // Hexadecimal, without the zeros at the end, of which an id is full: "0cc4c24dfba7e65d0200d63b...".
-std::string to_text(const nccl_id& id);
+std::string nccl_id_text(const nccl_id& id);
 // None: that is no id.
 std::optional<nccl_id> nccl_id_from(std::string_view text);
 
 // Where its ranks meet, "10.0.0.1:41233"; empty where that cannot be told.
 std::string address_of(const nccl_id& id);
 
-}  // namespace ddprun
+}  // namespace ddprun::worker

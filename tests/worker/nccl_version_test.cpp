@@ -1,8 +1,8 @@
-#include "rendezvous/base/nccl_version.hpp"
+#include "worker/nccl_version.hpp"
 
 #include "tests/support/catch.hpp"
 
-using namespace ddprun;
+using namespace ddprun::worker;
 
 TEST_CASE("the version of NCCL is written as people write it") {
   CHECK(nccl_version_text(23007) == "2.30.7");

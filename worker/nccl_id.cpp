@@ -1,4 +1,4 @@
-#include "rendezvous/base/nccl_id.hpp"
+#include "worker/nccl_id.hpp"
 
 #include "rendezvous/base/hex_text.hpp"
 
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <netinet/in.h>
 
-namespace ddprun {
+namespace ddprun::worker {
 namespace {
 
 constexpr std::size_t magic_bytes = 8;
@@ -20,7 +20,7 @@ int digit_of(char letter) {
 
 }  // namespace
 
-std::string to_text(const nccl_id& id) {
+std::string nccl_id_text(const nccl_id& id) {
   std::size_t size = id.size();
   while (size > 0 && id[size - 1] == 0)
     --size;
@@ -54,4 +54,4 @@ std::string address_of(const nccl_id& id) {
   return std::string(text.data()) + ":" + std::to_string(ntohs(address.sin_port));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::worker

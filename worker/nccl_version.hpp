@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::worker {
 
 // "2.30.7" of 23007. Up to 2.8 the code has a digit for the minor version, as 2804; since then two.
 inline std::string nccl_version_text(std::uint32_t code) {
@@ -13,4 +13,4 @@ inline std::string nccl_version_text(std::uint32_t code) {
          std::to_string(code % 100);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::worker
