@@ -5,8 +5,7 @@ import signal
 
 import pytest
 
-from tests.support.chaos_watch import GUARDIAN
-from tests.support.cluster import wait_for
+from tests.support.cluster import GUARDIAN, wait_for
 from tests.support.ports import free_port
 
 pytestmark = pytest.mark.main_path

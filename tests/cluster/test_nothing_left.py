@@ -1,9 +1,9 @@
-"""Descriptors and ports: as many after a round as before, none after the run."""
+"""Descriptors and ports: as many after a round as before, none after the run; processes."""
 
 import os
 import socket
 
-from tests.support.cluster import GO_ON, wait_for
+from tests.support.cluster import GO_ON, GUARDIAN, LEFT_BEHIND, Cluster, wait_for
 
 
 def descriptors(pid):
@@ -57,3 +57,20 @@ def test_rounds_leave_no_descriptor_and_no_port(cluster):
             assert probe.connect_ex(("127.0.0.1", port)) != 0
     cluster.nothing_left(but=[daemon])
 
+
+
+def test_a_guardian_may_end_after_its_test_and_nothing_else(tmp_path, monkeypatch):
+    cluster = Cluster(tmp_path)
+
+    def end_of(*looks):
+        left = list(looks)
+        monkeypatch.setattr(cluster, "marked", lambda: left.pop(0) if len(left) > 1 else left[0])
+        return cluster.left_behind()
+
+    guardian, other = {7: f"{GUARDIAN} "}, {8: "sleep 1000 "}
+    assert not end_of({})
+    assert not end_of(guardian, guardian, {})
+    assert end_of(guardian | other, guardian, {}) == (
+        "processes ended only after their test: {8: 'sleep 1000 '}")
+    monkeypatch.setattr("tests.support.cluster.LIMIT", 0)
+    assert end_of(guardian).startswith(LEFT_BEHIND)

@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from tests.support import cgroups
-from tests.support.chaos_watch import GUARDIAN
-from tests.support.cluster import BIN, GO_ON, LOST_SOON, Program, WORKER, wait_for
+from tests.support.cluster import (BIN, GO_ON, GUARDIAN, LOST_SOON, Program, WORKER,
+                                   wait_for)
 
 
 def lives(pid):

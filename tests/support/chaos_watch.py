@@ -10,11 +10,11 @@ import time
 from dataclasses import dataclass
 
 from tests.support.chaos_checks import Seen
+from tests.support.cluster import GUARDIAN
 
 PERIOD = 0.02
 YOUNG_SECONDS = 1.0
 WORKER = "chaos_worker.sh"
-GUARDIAN = "ddp-guardian"
 
 
 def read_bytes(path):

@@ -36,6 +36,8 @@ GO_ON = ("--max-quick-failures", "0", "--rdzv-conf", "backoff_max=0")
 NONE_IS_LOST = "node_timeout=60"
 # A leak: never to be tried again (tests/runner).
 LEFT_BEHIND = "processes were left behind: "
+# What a guardian calls itself, in its command line too.
+GUARDIAN = "ddp-guardian"
 # For a test that waits until a node is lost, or until one ends its workers as nobody vouches for
 # it. The others must be able to stand still for five seconds, and to do without a daemon that does.
 LOST_SOON = "node_timeout=7,heartbeat_interval=0.5,isolation_limit=6"
@@ -320,19 +322,22 @@ class Cluster:
 
     def left_behind(self):
         """A line that names the processes of a test that is over, but for those that it started
-        itself; nothing where there are none. Those that are gone in time are no leak, but late."""
+        itself; nothing where there are none. Those that are gone in time are no leak, but late; the
+        guardian of an agent that has ended may be, as it is sent SIGKILL and not waited for long.
+        """
         own = {program.pid for program in self.programs}
 
         def others():
             return {pid: line for pid, line in self.marked().items() if pid not in own}
 
-        if not (late := others()):
+        if not (first := others()):
             return ""
         try:
             wait_for("them to be gone", lambda: not others())
         except AssertionError:
             return f"{LEFT_BEHIND}{others()}"
-        return f"processes ended only after their test: {late}"
+        late = {pid: line for pid, line in first.items() if GUARDIAN not in line}
+        return f"processes ended only after their test: {late}" if late else ""
 
     def close(self):
         for program in self.programs:
