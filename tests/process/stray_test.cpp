@@ -2,6 +2,7 @@
 #include "launcher/process/stray_reaper.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_fixture.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <csignal>
 #include <cstdio>
@@ -86,12 +87,16 @@ TEST_CASE("nothing that has left its worker's group and session outlives the las
 }
 
 TEST_CASE("strays of one worker live on while another one runs") {
+  const tests::temporary_folder folder;
   reaping_fixture fixture;
-  auto& group = fixture.start_group(
-      {fixture.shell("(setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &); exit 0", 0, ""),
-       fixture.shell("sleep 1000", 1, "")},
-      {std::chrono::milliseconds(50)});
+  // It stays until its stray has spoken, which is heard for a short while only once it has ended.
+  auto first = fixture.shell(
+      "(setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &); " + until_told, 0, "");
+  first.environment.push_back("GO=" + folder.path + "/go");
+  auto& group = fixture.start_group({first, fixture.shell("sleep 1000", 1, "")},
+                                    {std::chrono::milliseconds(50)});
   const pid_t stray = fixture.printed(1).front();
+  std::ofstream(folder.path + "/go").put('1');
   fixture.run_until([&] { return fixture.ends.size() == 1; });
   CHECK(runs(stray));
   group.kill();
