@@ -49,8 +49,10 @@ log_files::shared::answer log_files::shared::append(file_id id, std::string_view
   // What comes behind lost lines stays behind them.
   const bool is_full = held + bytes.size() > queue_bytes + values.late_bytes || !to.overrun.none();
   if (late && is_full) {
-    to.overrun.add(bytes);
-    one.behind.add(bytes);
+    const std::string_view gone = to.keep_newline({.text = bytes});
+    if (gone.empty()) return answer::room;
+    to.overrun.add(gone);
+    one.behind.add(gone);
     if (std::exchange(one.is_behind, true)) return answer::refused;
     const std::string text =
         one.path + " cannot be written as fast as workers print: " + std::to_string(held) +

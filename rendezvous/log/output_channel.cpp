@@ -32,10 +32,21 @@ void output_channel::open(int descriptor, const char* called) {
 
 void output_channel::append(const line_part& part, std::size_t queue_bytes_max) {
   if (broken && queue.size() >= queue_bytes_max) {
-    dropped.add(part.text);
+    dropped.add(keep_newline(part));
   } else {
     line.append(queue, part);
   }
+}
+
+std::string_view output_channel::keep_newline(const line_part& part) {
+  const std::string_view taken = queue.empty() ? writing : queue;
+  const bool is_in_line = !taken.empty() && taken.back() != '\n';
+  const bool goes_on = dropped.none() && overrun.none();  // behind what was taken
+  if (!is_in_line || !goes_on || !part.text.starts_with('\n')) return part.text;
+  line_part newline = part;
+  newline.text = part.text.substr(0, 1);
+  line.append(queue, newline);
+  return part.text.substr(1);
 }
 
 void output_channel::collect(const std::string& owner) {
@@ -78,10 +89,11 @@ output_channel::outcome output_channel::write_some() {
 }
 
 output_loss output_channel::give_up() {
-  output_loss lost = std::exchange(dropped, {});
-  lost.add(std::exchange(overrun, {}));
+  output_loss lost;
   lost.add(std::string_view(writing).substr(written));
   lost.add(queue);
+  lost.add(std::exchange(dropped, {}));
+  lost.add(std::exchange(overrun, {}));
   lost.lines += std::exchange(left_out, 0);
   queue.clear();
   writing.clear();

@@ -36,6 +36,9 @@ struct output_channel {
 
   // Under the mutex.
   void append(const line_part& part, std::size_t queue_bytes_max);
+  // Of a part that is to be dropped, what is lost. The newline of a line whose text was taken is
+  // taken, too: that line is not lost.
+  std::string_view keep_newline(const line_part& part);
   // Whole lines, whatever is queued.
   void append_lines(std::string_view lines) { line.append_lines(queue, lines); }
   // Takes over what is queued, once all of the last is written. `owner` begins the notes about what

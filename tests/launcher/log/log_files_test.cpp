@@ -124,6 +124,27 @@ TEST_CASE("a file that cannot be opened is tried again, and its loss is said at 
             at.path("taken/stdout.log") + " could not be written (Not a directory)\nafter\n");
 }
 
+// Its reader brings bytes as they come, and one may end anywhere.
+TEST_CASE("a line whose text a file has is not counted as lost for its newline") {
+  files_at_work at;
+  std::ofstream(at.path("taken")) << "a file where a folder should be";
+  const auto file = at.files.open(at.path("taken/stdout.log"));
+  at.wait_for([&] { return at.words.size() == 1; });
+  at.files.push(file, std::string(1500, 'x'));
+  at.files.push(file, "\nlost\nlost in");
+  at.files.push(file, " part");
+  std::filesystem::remove(at.path("taken"));
+  at.wait_for([&] { return at.words.size() == 2; });
+  CHECK(at.said().back() ==
+        "the log files can be written again; 2 lines (17 bytes) are lost, and the files say where");
+  at.files.push(file, " of it\n");
+  at.files.close(file);
+  CHECK(at.files.finish(patience).none());
+  CHECK(content_of(at.path("taken/stdout.log")) ==
+        std::string(1500, 'x') + "\nddprun: 2 lines (17 bytes) are lost here: " +
+            at.path("taken/stdout.log") + " could not be written (Not a directory)\n of it\n");
+}
+
 TEST_CASE("a folder for errors that cannot be made is said once") {
   files_at_work at;
   std::ofstream(at.path("taken")) << "x";
@@ -146,12 +167,13 @@ TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not wait
   CHECK_FALSE(at.files.has_room(file));
   CHECK(at.files.push_late(file, std::string(4000, 'y')));
   CHECK(at.said().empty());
-  CHECK_FALSE(at.files.push_late(file, std::string(1999, 'z') + "\n"));
+  CHECK(at.files.push_late(file, "y"));
+  CHECK_FALSE(at.files.push_late(file, "\n" + std::string(1999, 'z') + "\n"));
   CHECK_FALSE(at.files.push_late(file, "lost, as a line was before it\n"));
   CHECK(at.said() ==
         std::vector<std::string>{
             at.path("hangs") +
-            " cannot be written as fast as workers print: 5000 bytes are queued, further lines "
+            " cannot be written as fast as workers print: 5001 bytes are queued, further lines "
             "are dropped until it catches up"});
   SECTION("it goes on") {
     const unique_fd reader(::open(at.path("hangs").c_str(), O_RDONLY | O_CLOEXEC));
@@ -166,12 +188,12 @@ TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not wait
     CHECK(at.files.finish(patience).none());
     std::string text(10'000, '\0');
     text.resize(static_cast<std::size_t>(::read(reader.get(), text.data(), text.size())));
-    CHECK(text == std::string(1000, 'x') + std::string(4000, 'y') +
+    CHECK(text == std::string(1000, 'x') + std::string(4001, 'y') +
                       "\nddprun: 2 lines (2030 bytes) are lost here: " + at.path("hangs") +
                       " was written more slowly than they came\nafter\n");
   }
   SECTION("it hangs for good") {
-    CHECK(at.files.finish(std::chrono::milliseconds(10)).bytes == 7030);
+    CHECK(at.files.finish(std::chrono::milliseconds(10)).bytes == 7032);
     // The thread is left behind; it ends now.
     const unique_fd reader(::open(at.path("hangs").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   }
@@ -210,6 +232,16 @@ TEST_CASE("a file that cannot be written is given up when nobody writes to it an
   files.push(file, "a line\n");
   files.close(file);
   CHECK(files.finish(patience).lines == 1);
+}
+
+TEST_CASE("of a file that is given up each line is counted") {
+  files_at_work at;
+  std::ofstream(at.path("taken")) << "x";
+  const auto file = at.files.open(at.path("taken/0"));
+  at.wait_for([&] { return at.words.size() == 1; });
+  at.files.push(file, std::string(1500, 'x') + "\n");
+  at.files.push(file, "lost\nin part");
+  CHECK(at.files.finish(patience).lines == 3);
 }
 
 TEST_CASE("a file that cannot be written is not waited for at the end") {
