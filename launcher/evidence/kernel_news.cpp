@@ -32,10 +32,10 @@ bool is_address(std::string_view text) {
 }  // namespace
 
 std::optional<gpu_fault> gpu_fault_in(std::string_view line) {
-  constexpr std::string_view begin = " Xid (", bus = "PCI:", middle = "): ", process = "pid=";
-  const std::size_t found = line.find(begin);
-  if (found == line.npos) return {};
-  line.remove_prefix(found + begin.size());
+  // Of the driver alone: other lines begin with the name of a program, which anyone may choose.
+  constexpr std::string_view begin = "NVRM: Xid (", bus = "PCI:", middle = "): ", process = "pid=";
+  if (!line.starts_with(begin)) return {};
+  line.remove_prefix(begin.size());
   if (line.starts_with(bus)) line.remove_prefix(bus.size());
   const std::size_t end = line.find(middle);
   if (end == line.npos || !is_address(line.substr(0, end))) return {};

@@ -36,6 +36,9 @@ TEST_CASE("a line of the kernel's log tells of a fault of a GPU") {
   CHECK(gpu_fault_in("NVRM: Xid (0000:03:00): 6, PE0001") ==
         gpu_fault{6, "0000:03:00", std::nullopt});
   CHECK_FALSE(gpu_fault_in("nvidia-nvswitch3: SXid (PCI:0000:c5:00.0): 20034, Fatal, Link 30"));
+  // A program of that name has crashed.
+  CHECK_FALSE(gpu_fault_in(" Xid (a): 79[4711]: segfault at 0 ip 000055d0 sp 00007ffe error 4"));
+  CHECK_FALSE(gpu_fault_in("NVRM: Xid (a): [4711]: segfault at 0 ip 000055d0 sp 00007ffe error 4"));
   CHECK_FALSE(gpu_fault_in("NVRM: Xid (PCI:0000:3b:00): none"));
   CHECK_FALSE(gpu_fault_in("NVRM: Xid (PCI:\x1b[2J): 79"));
   CHECK_FALSE(gpu_fault_in("NVRM: Xid (PCI:0000:3b:00"));
