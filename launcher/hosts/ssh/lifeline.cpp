@@ -1,7 +1,11 @@
 #include "launcher/hosts/ssh/lifeline.hpp"
 
 #include "launcher/base/text.hpp"
+#include "rendezvous/base/signals.hpp"
 #include "rendezvous/base/signals_blocked.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
 
 #include <cerrno>
 #include <csignal>
@@ -18,15 +22,40 @@ namespace {
 
 constexpr std::string_view signal_word = "signal ";
 
-void obey(std::string_view line) {
+// What a signal does by default, until the agent listens to it: so one can tell that from what it
+// does once the agent has stopped to listen.
+void end_at_once(int number) {
+  ::_exit(exit_code_of_signal(number));
+}
+
+// The head's word may come when the run is over and the agent, which has heard that elsewhere, is
+// on its way out: the signal would then end it before its last word. A second listener keeps a
+// signal from that. Where the agent stops listening in this very moment it makes no difference
+// which of the two is first.
+class signal_sender {
+ public:
+  void send(int number) {
+    struct sigaction action {};
+    if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
+    boost::system::error_code ignored;
+    if (action.sa_handler != end_at_once) second_listener_.add(number, ignored);
+    ::kill(::getpid(), number);
+  }
+
+ private:
+  boost::asio::io_context context_;  // never run: what the second one hears is forgotten
+  boost::asio::signal_set second_listener_{context_};
+};
+
+void obey(std::string_view line, signal_sender& sender) {
   if (!line.starts_with(signal_word)) return;
   line.remove_prefix(signal_word.size());
   const auto number = whole_number<int>(line);
-  if (number && *number > 0 && *number < NSIG) ::kill(::getpid(), *number);
+  if (number && *number > 0 && *number < NSIG) sender.send(*number);
 }
 
 // Until the head is gone.
-void listen_to_head(int from_head) {
+void listen_to_head(int from_head, signal_sender& sender) {
   std::string text;
   while (true) {
     pollfd at{from_head, POLLIN, 0};
@@ -40,7 +69,7 @@ void listen_to_head(int from_head) {
     if (count <= 0) return;
     text.append(bytes, static_cast<std::size_t>(count));
     for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
-      obey(std::string_view(text).substr(0, end));
+      obey(std::string_view(text).substr(0, end), sender);
       text.erase(0, end + 1);
     }
     if (text.size() > sizeof bytes) text.clear();  // no word of ours is so long
@@ -51,9 +80,13 @@ void listen_to_head(int from_head) {
 
 void hold_lifeline(unique_fd from_head, leaving_patience patience) {
   const signals_blocked blocked;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    if (!is_ignored(number)) std::signal(number, end_at_once);
+  }
   try {
     std::thread([head = std::move(from_head), patience = std::move(patience)] {
-      listen_to_head(head.get());
+      signal_sender sender;
+      listen_to_head(head.get(), sender);
       ::kill(::getpid(), SIGTERM);
       std::this_thread::sleep_for(patience());
       ::kill(::getpid(), SIGKILL);
