@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from tests.support.cluster import ROOT
+from tests.support.cluster import ROOT, wait_for
 from tests.support.gpus import ended_well, placed, visible_gpus
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
@@ -360,6 +360,29 @@ def test_groups_are_aborted_where_no_thread_can_be_started(groups, current_round
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     current_round.abort_groups()
     assert [one.aborts for one in groups.groups] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("answers, used", [(["at once"], "at once"), (["", "late"], "late")],
+                         ids=["known", "known late"])
+def test_a_slow_resolver_takes_no_time_from_the_time_to_leave(package, monkeypatch, answers, used):
+    survivors, left, ended = package[1], list(answers), []
+    has_looked_up = threading.Event()
+
+    def look_up():
+        has_looked_up.set()
+        return left.pop(0)
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    monkeypatch.setattr(survivors, "addresses_of_store", look_up)
+    monkeypatch.setattr(survivors.Round, "end_waits", lambda _, store: ended.append(store))
+    with ours, theirs:
+        one = survivors.Round(ours, True)
+        assert has_looked_up.wait(LIMIT), "the store is looked up before there is a word"
+        theirs.send(b"leave")
+        wait_for("waits to be ended", lambda: ended)
+        one.has_left.set()
+        one.thread.join()
+    assert ended[0] == used and not left
 
 
 # On real GPUs; rank 1 dies in step 8 of the first round, while the others are in the same step.

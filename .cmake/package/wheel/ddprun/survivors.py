@@ -37,6 +37,7 @@ class Round:
         self.thread.start()
 
     def hear(self):
+        store = addresses_of_store()  # now, as it may take long, and the time to leave is short
         try:
             self.is_to_leave = self.connection.recv(PACKET_BYTES) == b"leave"
         except OSError:
@@ -44,7 +45,7 @@ class Round:
         self.is_over.set()
         if not self.is_to_leave or self.has_left.is_set():
             return
-        store = addresses_of_store()
+        store = store or addresses_of_store()  # the name of a host may be known late
         while True:
             try:
                 self.end_waits(store)
