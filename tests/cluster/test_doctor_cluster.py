@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -188,10 +187,17 @@ def test_a_doctor_of_another_version(cluster, doctors):
         "old-7 runs another version of ddprun")
 
 
+def listens(host, port):
+    lines = [line.split() for line in host.sockets()]
+    return any(words[0] == "LISTEN" and words[3].endswith(f":{port}") for words in lines)
+
+
 def test_a_node_that_never_comes(doctors):
     group = doctors(3)
-    for index in range(2):
-        group.start(index, "--json", "--wait", "3")
+    # The one that comes second, and so meets the first, is the one that does not wait for long.
+    group.start(0, "--json", "--wait", "3600")
+    wait_for("the first to open the daemon", lambda: listens(group.hosts[0], 29400))
+    group.start(1, "--json", "--wait", "10")
     for each in group.answers():
         wrong = of_all(each, "nodes", "error")
         assert wrong[0]["seen"].startswith("2 of 3 came: ")
@@ -374,8 +380,6 @@ def test_a_mistake_on_the_command_line(words, problem):
 
 def test_nobody_listens_and_the_endpoint_is_elsewhere(doctors):
     group = doctors(2, endpoint=f"10.77.0.9:{free_port()}")
-    begin = time.monotonic()
     group.start(0, "--json", "--wait", "2")
     (told,) = group.answers()
-    assert time.monotonic() - begin < 60
     assert of_all(told, "nodes", "error")[0]["seen"]
