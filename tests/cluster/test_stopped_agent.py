@@ -12,7 +12,7 @@ import pytest
 
 from tests.cluster.test_deaths import guardian_of, two_nodes
 from tests.support.chaos_watch import stat_of
-from tests.support.cluster import wait_for
+from tests.support.cluster import LOST_SOON, NONE_IS_LOST, wait_for
 from tests.support.ports import free_port
 
 STRIKE = "ddprun guardian: the agent has stood still for its isolation limit; killed 1 worker "
@@ -30,7 +30,7 @@ def worker_of(started, node):
 
 @pytest.mark.parametrize("stopped_is_leader", [False, True])
 def test_no_worker_of_a_stopped_agent_lives_beside_the_next_round(cluster, stopped_is_leader):
-    daemon, (a, b) = two_nodes(cluster, workers=1)
+    daemon, (a, b) = two_nodes(cluster, workers=1, conf=LOST_SOON)
     before = cluster.started(1, 2)
     still, other = (a, b) if stopped_is_leader else (b, a)
     old = worker_of(before, still.name)
@@ -57,7 +57,7 @@ def test_no_worker_of_a_stopped_agent_lives_beside_the_next_round(cluster, stopp
 
 def test_an_agent_that_hosts_the_daemon_and_stands_still_keeps_no_worker(cluster):
     endpoint = f"127.0.0.1:{free_port()}"
-    conf = "node_timeout=3,join_timeout=60"
+    conf = f"{LOST_SOON},join_timeout=60"
     a = cluster.agent("node-a", endpoint=endpoint, nnodes=2, workers=1, conf=conf)
     a.says("1 of 2 nodes")
     b = cluster.agent("node-b", endpoint=endpoint, nnodes=2, workers=1, conf=conf)
@@ -73,8 +73,7 @@ def test_an_agent_that_hosts_the_daemon_and_stands_still_keeps_no_worker(cluster
 
 
 def test_an_agent_that_is_stopped_for_a_moment_keeps_its_workers(cluster):
-    # The isolation limit is 0.8 of it.
-    daemon, (a, b) = two_nodes(cluster, workers=1, conf="node_timeout=60")
+    daemon, (a, b) = two_nodes(cluster, workers=1, conf=NONE_IS_LOST)
     cluster.started(1, 2)
     for agent in (a, b):
         agent.kill(signal.SIGSTOP)
