@@ -154,7 +154,6 @@ def test_a_second_signal_ends_the_wait_for_a_reader():
 
     def ended():
         run.process.send_signal(signal.SIGINT)
-        time.sleep(0.1)
         return run.process.poll() is not None
 
     wait_for("the end", ended)
