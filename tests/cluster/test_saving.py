@@ -17,13 +17,13 @@ if os.environ["RANK"] == "1":
         time.sleep(0.01)
     sys.exit(7)
 def save(*_):
-    until = time.monotonic() + 6.5 if how == "saves" else float("inf")
-    begun = time.monotonic() + 1.5
-    while time.monotonic() < until:
-        if how == "saves" and time.monotonic() > begun:
+    begun = time.monotonic()
+    while how != "saves" or time.monotonic() < begun + 6.5:
+        # So that any two looks find more of it; then it computes.
+        if how == "saves" and time.monotonic() < begun + 4:
             with open(saved + ".part", "ab") as file:
                 file.write(bytes(1 << 20))
-            begun = until  # from then on it computes
+            time.sleep(0.1)
         if how == "hangs":
             time.sleep(0.1)
     open(saved, "w").close()

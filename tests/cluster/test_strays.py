@@ -160,7 +160,7 @@ def test_a_failure_ends_what_a_success_has_left(cluster, upload):
     agent.says("rank 0 ended well and left 1 process behind")
     cluster.order(1, "exit 3")
     cluster.started(2, 2)
-    agent.says(r"warning: rank 0 ended well and left 1 process behind: sh \(\d+\); it is killed, "
+    agent.says(r"warning: rank 0 ended well and left 1 process behind: \S+ \(\d+\); it is killed, "
                "as the round is over")
     assert not [line for line in cluster.marked().values() if "upload.sh" in line]
     cluster.finish(2)
