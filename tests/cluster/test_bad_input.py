@@ -72,7 +72,7 @@ def test_a_port_in_use_is_named():
     taken = socket.create_server(("127.0.0.1", 0))
     port = taken.getsockname()[1]
     done = subprocess.run([BIN / "ddprun-rendezvous", "--bind", "127.0.0.1", "--port", str(port)],
-                          capture_output=True, text=True, timeout=60, check=False)
+                          capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 1
     assert str(port) in done.stderr and "in use" in done.stderr, done.stderr
     taken.close()

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tests.support.cluster import BIN, get, wait_for
+from tests.support.cluster import BIN, LIMIT, get, wait_for
 from tests.support.installed_nccl import installed_nccl
 
 
@@ -230,11 +230,11 @@ def test_by_hand(tmp_path):
     """The helper alone, as a person would try it."""
     line = [BIN / "ddprun-nccl-id", "--library", str(NCCL)]
     said = subprocess.run([*line, "3"], stdin=subprocess.DEVNULL, text=True, capture_output=True,
-                          timeout=60, check=True).stdout.splitlines()
+                          timeout=LIMIT, check=True).stdout.splitlines()
     assert [words.split()[0] for words in said] == ["version", "library", "address",
                                                     "id", "id", "id", "end"]
     wrong = subprocess.run([*line, "many"], stdin=subprocess.DEVNULL, text=True,
-                           capture_output=True, timeout=60, check=False)
+                           capture_output=True, timeout=LIMIT, check=False)
     assert wrong.returncode == 2
     assert wrong.stderr == ("ddprun-nccl-id: 'many': the number of ids is a whole number from 1 to "
                             "65536\n")

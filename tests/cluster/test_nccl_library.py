@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import BIN, WORKER, Program
+from tests.support.cluster import BIN, LIMIT, WORKER, Program
 from tests.support.gpus import visible_gpus
 from tests.support.installed_nccl import installed_nccl
 from tests.support.machines import without_installed_libraries
@@ -136,7 +136,7 @@ def test_a_program_is_not_run_to_find_out(tmp_path):
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     program.chmod(0o755)
     done = subprocess.run([BIN / "ddprun-nccl-id", "--program", program, "1"], check=False,
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT,
                           env={"PATH": "/usr/bin:/bin", "PYTHON_EXEC": sys.executable})
     assert done.returncode == 0, done.stdout
     assert re.search(r"^id [0-9a-f]+$", done.stdout, re.MULTILINE)

@@ -66,7 +66,7 @@ def test_ranks_with_other_texts_are_named(cluster, tmp_path):
     ranks = [Program(cluster, f"rank{rank}", EXAMPLE.by_hand(
         "program", "--data", data, "--init-method", address, "--rank", rank, "--world-size", 3))
         for rank, data in enumerate([TEXTS, TEXTS, tmp_path])]
-    assert [rank.wait(60) for rank in ranks] == [1, 1, 1]
+    assert [rank.wait() for rank in ranks] == [1, 1, 1]
     assert ranks[2].err() == (f"bert_classifier: rank 2: the texts in {tmp_path} are not those "
                               "that rank 0 has; copy them from there\n")
     assert ranks[0].err() == "bert_classifier: another rank has other texts\n"
@@ -74,7 +74,7 @@ def test_ranks_with_other_texts_are_named(cluster, tmp_path):
 
 def refused(cluster, *arguments):
     one = Program(cluster, "alone", EXAMPLE.by_hand("program", *arguments))
-    return one.wait(60), one.err()
+    return one.wait(), one.err()
 
 
 def test_bad_input(cluster, tmp_path):

@@ -43,6 +43,6 @@ def test_by_hand(cluster):
 
 def test_a_learning_rate_below_zero(cluster):
     one = Program(cluster, "alone", EXAMPLE.by_hand("program", "--learning-rate", "-1"))
-    assert one.wait(60) == 2
+    assert one.wait() == 2
     assert one.err() == ("digits: --learning-rate is '-1': it must be a number, not below 0; "
                          "--help lists the options\n")

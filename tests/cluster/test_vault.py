@@ -307,7 +307,7 @@ def test_a_writer_that_exceeds_the_size_goes_on_and_the_last_whole_entry_stays(c
                      "for i in $(seq 40); do head -c 10M /dev/zero >&8; "
                      "for t in $(seq 600); do [ $(stat -c %b $at/bulk) -lt 81920 ] && break; "
                      "sleep 0.1; done; done; exec 8>&-; say written")
-    wait_for("it to be written", lambda: cluster.events("written"), 120)
+    wait_for("it to be written", lambda: cluster.events("written"))
     a.says(rf"warning: vault: {name}/bulk does not fit into the 40 MiB that the vault may take "
            r"\(--vault-size\): it is not kept, the newest whole entry is, and training goes on")
     assert large.stat().st_size == 400 << 20

@@ -301,7 +301,7 @@ def test_a_copy_takes_no_more_than_the_rate(cluster, make_hosts):
     cluster.started(1, 2)
     begun = time.monotonic()
     save(cluster, 1, 1, kib=2000)
-    wait_for("it on node 0", lambda: copies(cluster, "node-a", 1) == ["step-1"], 60)
+    wait_for("it on node 0", lambda: copies(cluster, "node-a", 1) == ["step-1"])
     # Of disk and buddy, two seconds each.
     assert time.monotonic() - begun >= 3.5
     cluster.finish(2)

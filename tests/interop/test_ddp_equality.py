@@ -32,7 +32,7 @@ def run(cluster, name, ranks, command, folder):
     folder.mkdir()
     agent = cluster.agent(name, workers=ranks, run=name, command=[*command, folder],
                           environment={"OMP_NUM_THREADS": "1", "PYTHON_EXEC": sys.executable})
-    assert agent.wait(140) == 0, agent.err()
+    assert agent.wait() == 0, agent.err()
     return figures_of(folder, ranks)
 
 
