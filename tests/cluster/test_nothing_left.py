@@ -2,8 +2,12 @@
 
 import os
 import socket
+import subprocess
+
+import pytest
 
 from tests.support.cluster import GO_ON, GUARDIAN, LEFT_BEHIND, Cluster, wait_for
+from tests.support.freezer import Freezer
 
 
 def descriptors(pid):
@@ -74,3 +78,30 @@ def test_a_guardian_may_end_after_its_test_and_nothing_else(tmp_path, monkeypatc
         "processes ended only after their test: {8: 'sleep 1000 '}")
     monkeypatch.setattr("tests.support.cluster.LIMIT", 0)
     assert end_of(guardian).startswith(LEFT_BEHIND)
+
+
+def test_what_was_killed_may_have_its_turn_after_its_test(cluster, monkeypatch):
+    freezer = Freezer()
+    if freezer.unavailable:
+        pytest.skip(freezer.unavailable)
+    own = {**os.environ, "DDPRUN_TEST_MARK": cluster.mark}
+    killed, late = (subprocess.Popen(["sleep", "1000"], env=own) for _ in range(2))
+
+    def wait_for_the_end(what, condition):
+        late.kill()
+        freezer.thaw()
+        wait_for(what, condition)
+
+    try:
+        wait_for("both to have their environment", lambda: len(cluster.marked()) == 2)
+        freezer.freeze(killed.pid)
+        wait_for("one to stand still", freezer.is_frozen)
+        killed.kill()
+        monkeypatch.setattr("tests.support.cluster.wait_for", wait_for_the_end)
+        assert cluster.left_behind() == (
+            f"processes ended only after their test: {{{late.pid}: 'sleep 1000 '}}")
+    finally:
+        freezer.close()
+        for child in (killed, late):
+            child.kill()
+            child.wait()

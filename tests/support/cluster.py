@@ -78,6 +78,14 @@ def variables_of(pid):
         return []
 
 
+def is_killed(folder):
+    """Whether a process was sent SIGKILL, and lives on as it has had no turn since."""
+    pending = re.findall(r"^S\w+Pnd:\s+(\w+)", (folder / "status").read_text(), re.M)
+    flags = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[6])
+    is_ending = flags & 4  # PF_EXITING
+    return bool(is_ending or any(int(mask, 16) >> (signal.SIGKILL - 1) & 1 for mask in pending))
+
+
 def resident_kb(pid):
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
@@ -179,6 +187,7 @@ class Cluster:
         self.mark = uuid.uuid4().hex
         self.programs = []
         self.hosts = []
+        self.killed = set()  # of what `marked` has found: what waits for its turn to end
         self.events_path = self.folder / "events"
         self.events_path.touch()
 
@@ -304,6 +313,8 @@ class Cluster:
                     continue
                 words = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
                 line = words.decode(errors="replace")
+                if is_killed(entry):
+                    self.killed.add(int(entry.name))
             except OSError:
                 continue
             found[int(entry.name)] = line
@@ -322,8 +333,9 @@ class Cluster:
 
     def left_behind(self):
         """A line that names the processes of a test that is over, but for those that it started
-        itself; nothing where there are none. Those that are gone in time are no leak, but late; the
-        guardian of an agent that has ended may be, as it is sent SIGKILL and not waited for long.
+        itself; nothing where there are none. Those that are gone in time are no leak, but late.
+        What was killed may be, as an agent waits for that for a second at most; so may the guardian
+        of an agent that has ended.
         """
         own = {program.pid for program in self.programs}
 
@@ -336,7 +348,8 @@ class Cluster:
             wait_for("them to be gone", lambda: not others())
         except AssertionError:
             return f"{LEFT_BEHIND}{others()}"
-        late = {pid: line for pid, line in first.items() if GUARDIAN not in line}
+        late = {pid: line for pid, line in first.items()
+                if GUARDIAN not in line and pid not in self.killed}
         return f"processes ended only after their test: {late}" if late else ""
 
     def close(self):
