@@ -1,8 +1,7 @@
 #include "launcher/agent/agent.hpp"
 
 #include "launcher/agent/own_job.hpp"
-#include "launcher/evidence/progress_files.hpp"
-#include "launcher/evidence/stack_spawner.hpp"
+#include "launcher/evidence/evidence_keeper.hpp"
 #include "launcher/survivors/survivor_spawner.hpp"
 #include "launcher/vault/keeper.hpp"
 #include "launcher/warm/warm_spawner.hpp"
@@ -94,7 +93,6 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                       [this](const std::string& line) { say(note_level::warning, line); }),
       health_(context_.get_executor()),
       gloo_(context_.get_executor()),
-      evidence_writer_(context_.get_executor()),
       without_vault_(context_.get_executor()),
       busy_watch_(
           context_.get_executor(), [this] { return living_groups(); },
@@ -146,7 +144,7 @@ int agent::run() {
   workers_.reset();
   survivors_.reset();
   warm_.reset();
-  watch_.reset();
+  evidence_.reset();
   vault_.reset();
   nccl_.reset();
   hook_.reset();
@@ -406,7 +404,7 @@ void agent::after_goodbye() {
       const auto stop = [this] {
         finish_vault([this] {
           own_error_file_.when_written(
-              [this] { when_evidence_is_kept([this] { context_.stop(); }); });
+              [this] { evidence_->when_kept([this] { context_.stop(); }); });
         });
       };
       const auto tell_trainer = [this, stop] {

@@ -15,8 +15,6 @@
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
-#include "launcher/evidence/kernel_news.hpp"
-#include "launcher/evidence/rank_watch.hpp"
 #include "launcher/hosts/kubernetes/trainer_status.hpp"
 #include "launcher/log/log_mux.hpp"
 #include "launcher/nccl/nccl_helper.hpp"
@@ -71,8 +69,7 @@ namespace warm {
 class warm_spawner;
 }
 namespace evidence {
-class progress_files;
-class stack_spawner;
+class evidence_keeper;
 }  // namespace evidence
 
 // What the agent needs beside the options; drawn or counted by main.
@@ -189,36 +186,8 @@ class agent {
   void hear_health(round_number round, const std::string& unhealthy);
   void apply(const core::check_node& effect);
 
-  // agent_evidence.cpp: ranks that stand still.
+  // agent_parts.cpp: what the parts are given.
   void start_evidence();
-  void name_ras_port();
-  spawner& plain_spawner();
-  std::vector<evidence::watched_rank> living_ranks() const;
-  std::vector<std::string> empty_progress_files();
-  void watch_ranks();
-  void notice_failure(const core::worker_ended& event);
-  void gather_evidence(std::function<void()> then);
-  bool waits_for_evidence(const core::stop_workers& effect);
-  void take_evidence(round_number round);
-  void write_evidence(evidence::node_evidence seen, note_level level, const std::string& words);
-  std::string evidence_folder() const;
-  void when_evidence_is_kept(std::function<void()> then);
-  void hear_hang(const evidence::hang_verdict& verdict, duration still_for);
-  void hear_stand(const std::string& sentence, duration still_for);
-  void apply(const core::name_hung& effect);
-  void end_hung(std::uint32_t rank, const std::string& text);
-  void name_hang(const worker_end& end, cause& why) const;
-
-  // agent_failed_round.cpp: what is kept of any round that fails.
-  void begin_facts();
-  bool keeps_evidence() const;
-  std::vector<std::string> memory_files() const;
-  void note_end(round_number round, const worker_end& end);
-  void add_facts(evidence::node_evidence& seen);
-  void take_facts(round_number round);
-  void keep_facts();
-  void judge_facts(const round_report& report);
-  void name_gpu_fault(const core::worker_ended& event, cause& why);
 
   // agent_timers.cpp: those that workers set for themselves.
   void watch_timers();
@@ -242,6 +211,7 @@ class agent {
   void begin_workers(const core::start_workers& effect);
   void apply(const core::stop_workers& effect);
   void apply(const core::kill_workers& effect);
+  void apply(const core::name_hung& effect);
   void apply(const core::end_survivors& effect);
   void apply(const core::agent_note& effect);
   void apply(const core::leave& effect);
@@ -307,31 +277,8 @@ class agent {
   std::optional<time_point> armed_for_;
   lateness_watch lateness_;
   round_number tether_round_ = 0;
-  std::unique_ptr<evidence::stack_spawner> stacks_;     // none: workers cannot be asked
-  std::unique_ptr<evidence::rank_watch> watch_;         // none: nobody has asked for it
-  std::unique_ptr<evidence::progress_files> progress_;  // likewise
-  background_task<std::string> evidence_writer_;
-  struct round_evidence {
-    round_number round = 0;
-    std::string sentence;
-    std::string folder;  // empty: it is not kept
-  };
-  round_evidence evidence_;  // of the newest round that has some
-  struct round_facts {
-    round_number round = 0;
-    std::string folder;
-    evidence::node_evidence seen;
-  };
-  std::optional<round_number> gathers_for_;  // ranks are asked where they stand
-  std::optional<round_facts> facts_;         // of a round that has been ended; not known why
-  std::vector<evidence::rank_evidence> ended_ranks_;  // of the round that is here
-  round_number failed_round_ = 0;                     // the newest in which a worker here failed
-  evidence::kernel_news kernel_;
-  std::optional<core::stop_workers> held_stop_;  // until evidence is there
-  std::function<void()> evidence_kept_;          // waited for at the end
-  std::map<pid_t, std::string> hung_;            // those that were ended for it, and the words
-  bool sees_all_ranks_ = false;                  // the round has no other node
-  std::unique_ptr<warm::warm_spawner> warm_;     // none: workers are always started cold
+  std::unique_ptr<evidence::evidence_keeper> evidence_;
+  std::unique_ptr<warm::warm_spawner> warm_;                // none: workers are always started cold
   std::unique_ptr<survivors::survivor_spawner> survivors_;  // none: no worker may live on
   std::unique_ptr<vault::keeper> vault_;                    // none: nobody has asked for one
   std::string vault_folder_;                                // for the workers; empty: none

@@ -3,9 +3,11 @@
 #include "launcher/agent/descriptor_needs.hpp"
 #include "launcher/agent/worker_cause.hpp"
 #include "launcher/agent/worker_environment.hpp"
+#include "launcher/evidence/evidence_keeper.hpp"
 #include "launcher/network/free_port.hpp"
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/report/error_file.hpp"
+#include "launcher/report/failure_words.hpp"
 #include "launcher/survivors/survivor_spawner.hpp"
 #include "launcher/vault/leader_mark.hpp"
 #include "rendezvous/net/host_name.hpp"
@@ -43,6 +45,12 @@ std::string list_of(const std::vector<std::string>& names) {
   for (std::size_t index = 0; index < names.size() && index < named_max; ++index)
     text += (index == 0 ? "" : ", ") + names[index];
   return names.size() > named_max ? text + ", ..." : text;
+}
+
+// For another rank, which has not come.
+bool has_waited_in_vain(const cause& why) {
+  const failure_words words = read_failure(why);
+  return words.known != nullptr && words.known->from == follows::silence;
 }
 
 }  // namespace
@@ -131,7 +139,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   if (!problem.empty()) say(note_level::warning, problem);
   facts.mark = identity_.mark;
   facts.vault = vault_folder_;
-  facts.progress_files = empty_progress_files();
+  facts.progress_files = evidence_->empty_progress_files();
   facts.survivors = survivors_address();
   const std::string mark = std::string(session_variable) + "=" + facts.mark;
   guardian_.take_strike();  // one that found none of the last round's workers
@@ -146,8 +154,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   if (survivors_) survivors_->begin_round();
   expired_timers_.clear();
   if (timers_) timers_->forget_timers();
-  error_files_ = log_folder_.error_files(facts.worker_count);
-  facts.error_files = error_files_;
+  facts.error_files = error_files_ = log_folder_.error_files(facts.worker_count);
   const std::string host_name = net::full_host_name();
   const auto has_color = [&](log::output_stream stream) {
     const bool is_terminal = ::isatty(stream == log::output_stream::output ? 1 : 2) == 1;
@@ -181,7 +188,8 @@ void agent::begin_workers(const core::start_workers& effect) {
   tell_round(effect, commands);
   workers_round_ = effect.round;
   if (node_health_) node_health_->rest();
-  begin_facts();
+  oom_kills_.notice(std::chrono::steady_clock::now());
+  evidence_->begin_round(effect.round, effect.assignment.group_world_size == 1);
   // Kill strays of a round that succeeded here but failed on another node.
   if (!options_.children_grace) reaper_.kill_strays();
   workers_ =
@@ -216,7 +224,7 @@ worker_group::events agent::worker_events(round_number round) {
   events.all_started = [this, round] {
     name_survivors();
     name_processes();
-    watch_ranks();
+    evidence_->all_started();
     tell_hook(events_.started(round));
     feed(core::workers_started{round});
   };
@@ -237,9 +245,8 @@ worker_group::events agent::worker_events(round_number round) {
   // of those that may be evidence: these are kept until the next round.
   events.all_ended = [this, round] {
     terminal_.take_back();
-    if (watch_) watch_->end();
     save_vault();
-    if (failed_round_ == round) take_facts(round);
+    evidence_->all_ended(round);
     if (workers_round_ == round) workers_.reset();
   };
   return events;
@@ -254,7 +261,7 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
                                  ": nobody read ours in time");
   }
   const bool was_stopped = stopped_round_ == round;
-  note_end(round, end);
+  evidence_->note_end(round, end);
   if (!end.status.success()) save_vault();
   if (end.status.success() || was_stopped || end.local_rank >= error_files_.size()) {
     return tell_end(round, end, {});
@@ -287,10 +294,10 @@ void agent::tell_end(round_number round, const worker_end& end, const std::strin
       event.cause.text = std::move(reason);
     }
   }
-  name_gpu_fault(event, event.cause);
+  if (!event.success) evidence_->name_gpu_fault(round, event.cause);
   name_timer(end, event.cause);
-  name_hang(end, event.cause);
-  notice_failure(event);
+  evidence_->name_hang(end, event.cause);
+  if (!event.success) evidence_->hear_failure(round, has_waited_in_vain(event.cause));
   feed(event);
 }
 
@@ -364,21 +371,17 @@ void agent::name_children(const worker_group::left_behind& left) {
 
 void agent::apply(const core::stop_workers& effect) {
   stopped_round_ = effect.round;
+  evidence_->round_is_stopped(effect.round);
   save_vault();
   if (stops_preparing(effect.round)) return;
   if (!workers_ || workers_round_ != effect.round) return;
-  // A newer order replaces one that still waits for evidence.
-  held_stop_.reset();
   if (survivors_ && effect.may_stay) {
     // Half of the grace is left for those that have to be asked to end.
     survivors_->may_stay(effect.grace / 2);
   } else if (survivors_) {
     survivors_->nobody_stays();
   }
-  if (!waits_for_evidence(effect)) {
-    workers_->signal(effect.signal);
-    take_facts(effect.round);
-  }
+  evidence_->stop(effect, was_signalled_);
   busy_watch_.start();
 }
 
@@ -392,12 +395,17 @@ std::vector<pid_t> agent::living_groups() const {
 
 void agent::apply(const core::kill_workers& effect) {
   stopped_round_ = effect.round;
-  held_stop_.reset();
+  evidence_->round_is_stopped(effect.round);
+  evidence_->forget_stop();
   busy_watch_.stop();
   if (stops_preparing(effect.round)) return;
   if (!workers_ || workers_round_ != effect.round) return;
   workers_->kill();
-  take_facts(effect.round);
+  evidence_->take_facts(effect.round);
+}
+
+void agent::apply(const core::name_hung& effect) {
+  evidence_->name_hung(effect);
 }
 
 void agent::apply(const core::end_survivors&) {

@@ -2,8 +2,8 @@
 // from the round before.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/worker_environment.hpp"
+#include "launcher/evidence/evidence_keeper.hpp"
 #include "launcher/evidence/stack_request.hpp"
-#include "launcher/evidence/stack_spawner.hpp"
 #include "launcher/survivors/survivor_spawner.hpp"
 #include "launcher/warm/warm_spawner.hpp"
 #include "rendezvous/base/counted.hpp"
@@ -75,10 +75,10 @@ void agent::start_warm() {
   values.spares = options_.warm_spares.value_or(identity_.worker_count);
   values.rank_names = rank_variables(options_, identity_.worker_count, environment_);
   values.prefix = "[" + identity_.node + ":warm] ";
-  if (stacks_ && stacks_->is_on()) {
+  values.stack_site = evidence_->stack_site();
+  if (!values.stack_site.empty()) {
     values.stack_signal = evidence::stack_signal;
     values.comparison.stack_signal = evidence::stack_signal;
-    values.stack_site = stacks_->path();
   }
   values.memory.read = [gauge = memory_gauge()] { return gauge.read(); };
   values.cgroup = [this] { return reaper_.cgroup_fd(); };
@@ -93,7 +93,7 @@ void agent::start_warm() {
   like.environment = to_entries(worker_environment(options_, next, 0, environment_));
   values.learnt = warm::learnt_imports::of(like.argv, like.environment);
   warm_ = std::make_unique<warm::warm_spawner>(
-      context_.get_executor(), plain_spawner(), guardian_, mux_, std::move(values),
+      context_.get_executor(), evidence_->asking_spawner(), guardian_, mux_, std::move(values),
       [this](const std::string& line) { say(note_level::info, line); });
   warm_->look_up(like);
 }
@@ -109,7 +109,7 @@ void agent::start_survivors() {
   values.address = survivors_address();
   survivors::survivor_spawner::events told;
   told.say = [this](const std::string& line) { say(note_level::warning, line); };
-  told.hangs = [this](pid_t pid, const std::string& why) { hung_[pid] = why; };
+  told.hangs = [this](pid_t pid, const std::string& why) { evidence_->count_as_hung(pid, why); };
   survivors_ = std::make_unique<survivors::survivor_spawner>(
       context_.get_executor(), worker_spawner(), guardian_, std::move(values), std::move(told));
   reaper_.spare_descendants(
@@ -126,7 +126,7 @@ void agent::name_survivors() {
 spawner& agent::worker_spawner() {
   if (survivors_) return *survivors_;
   if (warm_) return *warm_;
-  return plain_spawner();
+  return evidence_->asking_spawner();
 }
 
 }  // namespace ddprun::launcher

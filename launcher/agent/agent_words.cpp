@@ -1,7 +1,7 @@
 // What is told of the run: on standard error, in --report's file, and to --on-event.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/worker_environment.hpp"
-#include "launcher/evidence/progress_files.hpp"
+#include "launcher/evidence/evidence_keeper.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/report/report_json.hpp"
 #include "launcher/report/round_box.hpp"
@@ -57,7 +57,6 @@ void agent::tell_round(const core::start_workers& effect,
   console_.enter(effect.round);
   told_cause_.clear();
   members_ = effect.members;
-  sees_all_ranks_ = effect.assignment.group_world_size == 1;
   events_.enter(effect.round, effect.assignment, effect.members, effect.restarts_used);
   if (workers_round_ == 0) {
     if (const auto note = thread_count_note(identity_.worker_count, environment_); !note.empty()) {
@@ -112,13 +111,12 @@ void agent::hear_report(const round_report& report) {
       output = log_folder_.attempt() + "/" + std::to_string(*first.local_rank);
     }
   }
-  const std::string reached =
-      progress_ && report.round == workers_round_ ? progress_->reached() : "";
+  const std::string reached = report.round == workers_round_ ? evidence_->reached() : "";
   summary_.add(report, members_, reached);
   judge_vault(report);
-  judge_facts(report);
+  evidence_->judge(report.round, is_failure(report));
   tell_hook(events_.over(report, output));
-  const round_evidence known = evidence_.round == report.round ? evidence_ : round_evidence();
+  const evidence::saved_evidence known = evidence_->of(report.round);
   if (is_worth_a_box(report)) {
     const bool is_whole = report.group_world_size <= nodes_with_boxes_max || events_.leads() ||
                           report.root_cause->node == identity_.node;

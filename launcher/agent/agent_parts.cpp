@@ -1,0 +1,63 @@
+// How the agent is wired to its parts, which know nothing of it: each gets the few calls that it
+// needs.
+#include "launcher/agent/agent.hpp"
+#include "launcher/evidence/evidence_keeper.hpp"
+#include "launcher/evidence/ras_status.hpp"
+#include "launcher/network/free_port.hpp"
+
+#include <csignal>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::launcher {
+namespace {
+
+// NCCL listens at one port for all jobs of a user, unless it is told another.
+void name_ras_port(environment_map& environment) {
+  if (find_variable(environment, std::string(evidence::ras_variable)) != nullptr) return;
+  const std::uint16_t port = unused_kernel_ports(1).front();
+  if (port != 0)
+    environment[std::string(evidence::ras_variable)] = "localhost:" + std::to_string(port);
+}
+
+}  // namespace
+
+void agent::start_evidence() {
+  evidence::keeper_options values;
+  values.gathering_limit = options_.evidence_limit;
+  values.names_hangs = options_.hang.is_named;
+  values.hang_limit = options_.hang.limit;
+  const bool is_wanted = values.gathering_limit > duration::zero() || values.hang_limit;
+  if (is_wanted && identity_.visible_gpus != 0) name_ras_port(environment_);
+  values.environment = environment_;
+  values.worker_count = identity_.worker_count;
+  values.is_python = !options_.no_python || options_.run_path;
+  values.report_file = options_.output.report_file;
+  values.node = identity_.node;
+  evidence::evidence_keeper::outside given;
+  given.say = [this](note_level level, const std::string& text) { say(level, text); };
+  given.living = [this] {
+    return workers_ ? workers_->live() : std::vector<worker_group::live_worker>();
+  };
+  given.words_of = [this](std::uint32_t rank) { return workers_->words_of(rank); };
+  given.signal_workers = [this](int signal) {
+    if (workers_) workers_->signal(signal);
+  };
+  given.kill = [this](pid_t worker) { worker_spawner().signal_group(worker, SIGKILL); };
+  given.stalls = [this](std::optional<stall> seen) {
+    feed(core::ranks_stalled{workers_round_, std::move(seen)});
+  };
+  given.memory_files = [this] {
+    std::vector<std::string> files = own_oom_counters();
+    const std::string folder = reaper_.cgroup_path();
+    if (!folder.empty()) files.push_back(folder + "/memory.events");
+    return files;
+  };
+  given.attempt_folder = [this] { return log_folder_.attempt(); };
+  evidence_ = std::make_unique<evidence::evidence_keeper>(context_.get_executor(), spawner_,
+                                                          std::move(values), std::move(given));
+}
+
+}  // namespace ddprun::launcher
