@@ -10,8 +10,6 @@ namespace {
 constexpr std::chrono::milliseconds look_pause_max{2000};
 constexpr std::chrono::milliseconds look_pause_min{100};
 constexpr int looks_within_limit = 10;
-// A rank that has not moved for so long stands still, where something else ends the round.
-constexpr std::chrono::seconds still_after{4};
 // Between two looks at stacks.
 constexpr std::chrono::milliseconds pause_between_stacks{1000};
 // A gathering for the hang's sake, where --evidence is off.
@@ -92,9 +90,11 @@ std::vector<std::uint32_t> rank_watch::ranks() const {
 
 bool rank_watch::is_any_still() const {
   if (!is_on_) return false;
-  const auto all = ranks();
-  return std::any_of(all.begin(), all.end(), [this](std::uint32_t rank) {
-    return still_.still_for(rank, watched_) >= still_after;
+  const auto all = outside_.living();
+  return std::any_of(all.begin(), all.end(), [this](const watched_rank& one) {
+    // One that spins may be well, and NCCL would have to be asked whether it waits.
+    return !spinning_.contains(one.known.pid) &&
+           still_.still_for(one.known.rank, watched_) >= options_.still_after;
   });
 }
 

@@ -39,6 +39,8 @@ struct watch_options {
   bool names_hangs = false;
   std::optional<duration> hang_limit;  // none: it is learnt
   environment_map environment;         // for what is run to find out more
+  // A rank that has not moved for so long stands still, where something else ends the round.
+  std::chrono::milliseconds still_after{4000};
 };
 
 // A rank that lives.
@@ -68,8 +70,9 @@ class rank_watch {
   // They are being ended, or have ended.
   void end();
 
-  // A rank here has not moved for some seconds: where the round ends, it may be the reason. Neither
-  // this nor the next is true before `begin` and after `end`.
+  // A rank here has not moved for some seconds: where the round ends, it may be the reason. One
+  // that spins in a call does not count. Neither this nor the next is true before `begin` and after
+  // `end`.
   bool is_any_still() const;
 
   // Asks all ranks that live, once for all who want to know until it is done. It takes the limit at

@@ -38,7 +38,8 @@ void write_stack(int) {
       ::write(stack_file, written_stack.data(), written_stack.size());
 }
 
-enum class says { nothing, its_stack };
+// A rank that computes in one call; it has our handler for the question whether it has come back.
+enum class says { nothing, its_stack, that_it_spins };
 
 // A process that reads from a pipe into which nobody writes.
 class standing_process {
@@ -73,9 +74,17 @@ class standing_process {
       action.sa_handler = write_stack;
       sigaction(stack_signal, &action, nullptr);
     }
+    if (what == says::that_it_spins) {
+      memfd_create("ddprun-returns", MFD_CLOEXEC);
+      struct sigaction action {};
+      action.sa_handler = [](int) {};
+      sigaction(return_signal, &action, nullptr);
+    }
     std::array<int, 2> never{};
     char word = 'b';
     if (pipe(never.data()) != 0 || write(begun[1], &word, 1) != 1) _exit(1);
+    for (volatile unsigned turns = 0; what == says::that_it_spins;)
+      turns = turns + 1;
     // Ended by the signal, and begun again: ThreadSanitizer calls the handler in between.
     while (read(never[0], &word, 1) != 0) {
     }
@@ -98,6 +107,7 @@ struct watched {
         next.known.rank = static_cast<std::uint32_t>(ranks.size());
         next.known.pid = pid;
         next.said_bytes = said_bytes;
+        if (newest_talks && pid == pids.back()) next.said_bytes = ++talked_bytes;
         ranks.push_back(next);
       }
       return ranks;
@@ -113,6 +123,8 @@ struct watched {
   boost::asio::io_context io;
   std::vector<pid_t> pids;       // by rank, of those that live
   std::uint64_t said_bytes = 0;  // by each
+  bool newest_talks = false;     // the last of them has said more at each look
+  std::uint64_t talked_bytes = 0;
   std::optional<hang_verdict> named;
   std::optional<std::string> stood;
   std::vector<std::optional<stall>> stalled;
@@ -224,6 +236,26 @@ TEST_CASE("that a rank has ended is a move of those that are left") {
   CHECK_FALSE(ranks.stalled[1]);
   REQUIRE(ranks.stalled[2]);
   CHECK(ranks.stalled[2]->ranks.size() == 1);
+}
+
+// NCCL would be asked what it waits for, for seconds, and a rank that is well may spin, too.
+TEST_CASE("a rank that spins in one call makes no stop wait, one that stands still does") {
+  const standing_process spinning(says::that_it_spins);
+  const standing_process other(says::nothing);
+  watch_options options = with_limit(1s);
+  options.still_after = 300ms;
+  options.environment["NCCL_RAS_ADDR"] = "localhost:1";
+  watched ranks(options, {spinning.pid(), other.pid()});
+  ranks.watch.begin(true);
+  REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.watch.is_any_still(); }));
+  ranks.newest_talks = true;
+  ranks.watch.begin(true);
+  bool was_still = false;
+  REQUIRE(tests::run_until(ranks.io, [&] {
+    was_still = was_still || ranks.watch.is_any_still();
+    return was_still || ranks.talked_bytes >= 200;
+  }));
+  CHECK_FALSE(was_still);
 }
 
 }  // namespace ddprun::launcher::evidence
