@@ -1,11 +1,13 @@
 // The evidence_writer writes the evidence of a round into its folder, on a thread of its own, and
-// knows where that of the newest round is.
+// knows where that of the newest round is. What comes while it writes is written next; of more, as
+// where a disk hangs, nothing is kept.
 //
 // Thread rule: the main thread; what it says and `then` come from the loop. Ownership: destroy it
 // before its io_context; a disk that hangs keeps a thread, which owns what it touches. Errors: a
 // line that says what could not be written, and from then on no folder is named.
 #pragma once
 
+#include "launcher/evidence/evidence_folder.hpp"
 #include "launcher/evidence/rank_evidence.hpp"
 #include "launcher/process/background_task.hpp"
 #include "rendezvous/core/messages/messages.hpp"
@@ -14,6 +16,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,10 +35,17 @@ class evidence_writer {
     std::function<std::vector<std::string>()> memory_files;  // of cgroups
   };
 
-  evidence_writer(boost::asio::any_io_executor executor, outside with);
+  // Runs on a thread of its own; see write_evidence().
+  using write_call =
+      std::function<std::string(const std::string& folder, const node_evidence& seen)>;
+
+  // `write`: others are for tests.
+  evidence_writer(boost::asio::any_io_executor executor, outside with,
+                  write_call write = write_evidence);
 
   // From now on the newest is `what`. If it has a folder, `seen` is written there; once that is
-  // done, `words` and the folder are said at `level`.
+  // done, `words` and the folder are said at `level`. Where two others are to be written still, it
+  // is a warning, once until one of them is done.
   void keep(saved_evidence what, node_evidence seen, note_level level, const std::string& words);
   // Of the newest round that has some.
   const saved_evidence& newest() const { return newest_; }
@@ -43,8 +53,22 @@ class evidence_writer {
   void when_written(std::function<void()> then);
 
  private:
+  struct job {
+    round_number round = 0;
+    std::string folder;
+    node_evidence seen;
+    note_level level = note_level::info;
+    std::string words;
+  };
+  void start(job what);
+  void finish(const std::string& problem);
+
   outside outside_;
+  write_call write_;
   saved_evidence newest_;
+  job now_;                  // being written
+  std::optional<job> next_;  // when that is done
+  bool is_told_ = false;     // that there are more
   background_task<std::string> writing_;
   boost::asio::steady_timer late_;
   std::function<void()> then_;  // empty: nobody waits
