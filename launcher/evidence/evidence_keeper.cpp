@@ -89,7 +89,10 @@ std::string evidence_keeper::reached() const {
 }
 
 void evidence_keeper::begin_round(round_number round, bool sees_all) {
+  // What its ranks will say now comes too late for the round before.
+  if (std::exchange(gathers_for_, std::nullopt)) take_facts(round_);
   round_ = round;
+  folder_ = folder_of(round);
   sees_all_ = sees_all;
   failed_.begin();
 }
@@ -121,10 +124,11 @@ void evidence_keeper::gather(std::function<void()> then) {
   gathers_for_ = round_;
   watch_->gather([this, round = round_, then = std::move(then)] {
     take_evidence(round);
-    gathers_for_.reset();
+    if (gathers_for_ == round) gathers_for_.reset();
     if (then) then();
     const bool is_over = stopped_round_ == round || ended_round_ == round;
     if (is_over && round_ == round) take_facts(round);
+    if (auto kept = std::exchange(kept_, nullptr)) when_kept(std::move(kept));
   });
 }
 
@@ -153,7 +157,7 @@ bool evidence_keeper::holds(const core::stop_workers& order, bool is_asked_for) 
 void evidence_keeper::take_evidence(round_number round) {
   const auto& found = watch_->gathered();
   if (!found || writer_.newest().round == round || round != round_) return;
-  saved_evidence what{round, sentence_of(*found), folder()};
+  saved_evidence what{round, sentence_of(*found), folder_};
   node_evidence seen = *found;
   if (!what.folder.empty()) failed_.add_to(seen);
   writer_.keep(std::move(what), std::move(seen), note_level::info,
@@ -161,11 +165,10 @@ void evidence_keeper::take_evidence(round_number round) {
 }
 
 bool evidence_keeper::keeps_evidence() const {
-  return options_.gathering_limit > duration::zero() && !folder().empty();
+  return options_.gathering_limit > duration::zero() && !folder_.empty();
 }
 
-// Empty: nothing of this run is kept in files.
-std::string evidence_keeper::folder() const {
+std::string evidence_keeper::folder_of(round_number round) const {
   const std::string attempt = outside_.attempt_folder();
   if (!attempt.empty()) return attempt + "/evidence";
   const std::string& report = options_.report_file;
@@ -174,7 +177,7 @@ std::string evidence_keeper::folder() const {
   for (char& c : node) {
     if (c == '/') c = '_';
   }
-  return report + ".round_" + std::to_string(round_) + "." + node + ".evidence";
+  return report + ".round_" + std::to_string(round) + "." + node + ".evidence";
 }
 
 // Once, and not before its ranks have said where they stand, if they were asked.
@@ -185,7 +188,7 @@ void evidence_keeper::take_facts(round_number round) {
     add_words(one.known);
     living.push_back(std::move(one.known));
   }
-  failed_.take(round, folder(), std::move(living));
+  failed_.take(round, folder_, std::move(living));
 }
 
 void evidence_keeper::hear_hang(const hang_verdict& verdict, duration still_for) {
@@ -233,6 +236,17 @@ void evidence_keeper::name_hang(const worker_end& end, cause& why) const {
 void evidence_keeper::name_gpu_fault(round_number round, cause& why) {
   const bool is_by_stop = stopped_round_ == round && !why.was_failing;
   if (!is_by_stop) failed_.name_gpu_fault(why);
+}
+
+// A report that comes before its ranks have answered is remembered.
+void evidence_keeper::judge(round_number round, bool is_failure) {
+  if (is_failure && gathers_for_ == round) failed_.has_failed(round);
+  failed_.judge(round, is_failure);
+}
+
+void evidence_keeper::when_kept(std::function<void()> then) {
+  if (gathers_for_) return void(kept_ = std::move(then));
+  writer_.when_written(std::move(then));
 }
 
 saved_evidence evidence_keeper::of(round_number round) const {

@@ -101,10 +101,12 @@ class evidence_keeper {
   void name_gpu_fault(round_number round, cause& why);
 
   // What the report says of the round: what is known of it is kept if it has failed.
-  void judge(round_number round, bool is_failure) { failed_.judge(round, is_failure); }
+  void judge(round_number round, bool is_failure);
   // What is kept of that round; empty: nothing.
   saved_evidence of(round_number round) const;
-  void when_kept(std::function<void()> then) { writer_.when_written(std::move(then)); }
+  // Calls `then` when all is kept: at once, or when the gathering that is under way is done and the
+  // disk has had two seconds.
+  void when_kept(std::function<void()> then);
 
  private:
   std::vector<watched_rank> living_ranks() const;
@@ -113,7 +115,7 @@ class evidence_keeper {
   bool holds(const core::stop_workers& order, bool is_asked_for);
   void take_evidence(round_number round);
   bool keeps_evidence() const;
-  std::string folder() const;
+  std::string folder_of(round_number round) const;
   void hear_hang(const hang_verdict& verdict, duration still_for);
   void hear_stand(const std::string& sentence, duration still_for);
   void end_hung(std::uint32_t rank, const std::string& text);
@@ -127,11 +129,13 @@ class evidence_keeper {
   std::unique_ptr<progress_files> progress_;  // none: nobody has asked for it
   std::unique_ptr<rank_watch> watch_;         // likewise
   round_number round_ = 0;
+  std::string folder_;  // for it; empty: nothing of this run is kept in files
   bool sees_all_ = false;
   round_number stopped_round_ = 0;               // the newest whose workers were asked to end
   round_number ended_round_ = 0;                 // the newest whose workers have all ended
   std::optional<round_number> gathers_for_;      // ranks are asked where they stand
   std::optional<core::stop_workers> held_stop_;  // until evidence is there
+  std::function<void()> kept_;                   // waits for the gathering; empty: nobody does
   std::map<pid_t, std::string> hung_;            // those that were ended for it, and the words
 };
 
