@@ -14,6 +14,9 @@
 namespace ddprun::launcher {
 namespace {
 
+// Of the mark, what names have: its last eight digits, as where a node has no name of its own.
+constexpr std::size_t mark_kept = 24;
+
 // NCCL listens at one port for all jobs of a user, unless it is told another.
 void name_ras_port(environment_map& environment) {
   if (find_variable(environment, std::string(evidence::ras_variable)) != nullptr) return;
@@ -35,7 +38,9 @@ void agent::start_evidence() {
   values.worker_count = identity_.worker_count;
   values.is_python = !options_.no_python || options_.run_path;
   values.report_file = options_.output.report_file;
-  values.node = identity_.node;
+  // A job that is started again has its old names and file, but another mark.
+  const std::string mark = "-" + identity_.mark.substr(mark_kept);
+  values.node = identity_.node + (identity_.node.ends_with(mark) ? "" : mark);
   evidence::evidence_keeper::outside given;
   given.say = [this](note_level level, const std::string& text) { say(level, text); };
   given.living = [this] {

@@ -3,6 +3,7 @@ they said last, what the kernel's log says, and the counts of memory."""
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -84,9 +85,23 @@ def test_it_is_kept_where_the_only_worker_of_a_node_fails(cluster, tmp_path):
     report = tmp_path / "report"
     agent = start(cluster, script, "--report", report, workers=1)
     assert agent.wait() == 0, agent.err()
-    folder = tmp_path / "report.round_1.node.evidence"
+    (folder,) = tmp_path.glob("report.round_1.node-????????.evidence")
     assert "it ended: killed by SIGKILL\n" in (folder / "rank_0.txt").read_text()
     assert json.loads(report.read_text().splitlines()[0])["evidence"] == str(folder)
+    cluster.nothing_left()
+
+
+def test_a_job_that_is_started_again_keeps_its_evidence_beside_that_of_before(cluster, tmp_path):
+    """As a batch system does, with the same names and the same file."""
+    script = write(tmp_path, "if attempt == 0: sys.exit(3)\n")
+    report = tmp_path / "report"
+    for _ in range(2):
+        agent = start(cluster, script, "--report", report, workers=1)
+        assert agent.wait() == 0, agent.err()
+    folders = [failure["evidence"] for failure in map(json.loads, report.read_text().splitlines())
+               if "evidence" in failure]
+    assert len(set(folders)) == 2 and all(Path(folder, "rank_0.txt").exists() for folder in folders)
+    assert "cannot save" not in agent.err()
     cluster.nothing_left()
 
 
