@@ -3,7 +3,7 @@
 #include "launcher/agent/own_job.hpp"
 #include "launcher/evidence/evidence_keeper.hpp"
 #include "launcher/survivors/survivor_spawner.hpp"
-#include "launcher/vault/keeper.hpp"
+#include "launcher/vault/node_vault.hpp"
 #include "launcher/warm/warm_spawner.hpp"
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/base/signals.hpp"
@@ -93,7 +93,6 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                       [this](const std::string& line) { say(note_level::warning, line); }),
       health_(context_.get_executor()),
       gloo_(context_.get_executor()),
-      without_vault_(context_.get_executor()),
       busy_watch_(
           context_.get_executor(), [this] { return living_groups(); },
           [this] { feed(core::workers_busy{stopped_round_}); }),
@@ -402,7 +401,8 @@ void agent::after_goodbye() {
   embedded_->close(linger, [this] {
     service_->when_closed([this] {
       const auto stop = [this] {
-        finish_vault([this] {
+        const bool ends_well = exit_code_ == 0 && why_it_left_ == core::leave_reason::run_over;
+        vault_->finish(ends_well, [this] {
           own_error_file_.when_written(
               [this] { evidence_->when_kept([this] { context_.stop(); }); });
         });

@@ -59,8 +59,7 @@
 namespace ddprun::launcher {
 
 namespace vault {
-class keeper;
-struct round_place;
+class node_vault;
 }  // namespace vault
 namespace survivors {
 class survivor_spawner;
@@ -169,18 +168,6 @@ class agent {
   void start_survivors();
   void name_survivors();
 
-  // In agent_vault.cpp.
-  void start_vault();
-  bool has_vault_of_nodes() const;
-  void tell_opened(core::service_opened opened);
-  void say_no_vault(const core::start_workers& effect);
-  vault::round_place vault_place(const core::start_workers& effect) const;
-  void prepare_vault(const core::start_workers& effect);
-  bool stops_preparing(round_number round);
-  void judge_vault(const round_report& report);
-  void save_vault();
-  void finish_vault(std::function<void()> done);
-
   // In agent_health.cpp.
   void start_health();
   void hear_health(round_number round, const std::string& unhealthy);
@@ -188,6 +175,7 @@ class agent {
 
   // agent_parts.cpp: what the parts are given.
   void start_evidence();
+  void start_vault();
 
   // agent_timers.cpp: those that workers set for themselves.
   void watch_timers();
@@ -209,6 +197,7 @@ class agent {
   void apply(const core::drop_members& effect);
   void apply(const core::start_workers& effect);
   void begin_workers(const core::start_workers& effect);
+  bool stops_preparing(round_number round);
   void apply(const core::stop_workers& effect);
   void apply(const core::kill_workers& effect);
   void apply(const core::name_hung& effect);
@@ -280,11 +269,7 @@ class agent {
   std::unique_ptr<evidence::evidence_keeper> evidence_;
   std::unique_ptr<warm::warm_spawner> warm_;                // none: workers are always started cold
   std::unique_ptr<survivors::survivor_spawner> survivors_;  // none: no worker may live on
-  std::unique_ptr<vault::keeper> vault_;                    // none: nobody has asked for one
-  std::string vault_folder_;                                // for the workers; empty: none
-  background_task<bool> without_vault_;                     // says so to the other nodes
-  bool has_told_no_vault_ = false;
-  std::optional<round_number> waits_for_vault_;  // its workers are started when that is prepared
+  std::unique_ptr<vault::node_vault> vault_;
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;
   restarts_heard restarts_heard_;

@@ -10,8 +10,11 @@
 #include "launcher/report/failure_words.hpp"
 #include "launcher/survivors/survivor_spawner.hpp"
 #include "launcher/vault/leader_mark.hpp"
+#include "launcher/vault/node_vault.hpp"
 #include "rendezvous/net/host_name.hpp"
 #include "rendezvous/protocol/agent.hpp"
+
+#include <boost/asio/post.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -122,9 +125,19 @@ void agent::apply(const core::drop_members&) {
 }
 
 void agent::apply(const core::start_workers& effect) {
-  if (vault_) return prepare_vault(effect);
-  say_no_vault(effect);
-  begin_workers(effect);
+  vault_->prepare(effect, as_seen_here(effect.assignment.master_address), [this, effect] {
+    if (!exit_code_) begin_workers(effect);
+  });
+}
+
+// No worker of that round was started yet, and none is.
+bool agent::stops_preparing(round_number round) {
+  if (!vault_->stop_preparing(round)) return false;
+  boost::asio::post(context_, [this, round] {
+    for (std::uint32_t local_rank = 0; local_rank < identity_.worker_count; ++local_rank)
+      worker_never_started(round, local_rank);
+  });
+  return true;
 }
 
 void agent::begin_workers(const core::start_workers& effect) {
@@ -138,7 +151,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   const std::string problem = read_nccl_ids(facts.assignment.leader_data, facts.nccl);
   if (!problem.empty()) say(note_level::warning, problem);
   facts.mark = identity_.mark;
-  facts.vault = vault_folder_;
+  facts.vault = vault_->folder();
   facts.progress_files = evidence_->empty_progress_files();
   facts.survivors = survivors_address();
   const std::string mark = std::string(session_variable) + "=" + facts.mark;
@@ -245,7 +258,7 @@ worker_group::events agent::worker_events(round_number round) {
   // of those that may be evidence: these are kept until the next round.
   events.all_ended = [this, round] {
     terminal_.take_back();
-    save_vault();
+    vault_->save_now();
     evidence_->all_ended(round);
     if (workers_round_ == round) workers_.reset();
   };
@@ -262,7 +275,7 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
   }
   const bool was_stopped = stopped_round_ == round;
   evidence_->note_end(round, end);
-  if (!end.status.success()) save_vault();
+  if (!end.status.success()) vault_->save_now();
   if (end.status.success() || was_stopped || end.local_rank >= error_files_.size()) {
     return tell_end(round, end, {});
   }
@@ -372,7 +385,7 @@ void agent::name_children(const worker_group::left_behind& left) {
 void agent::apply(const core::stop_workers& effect) {
   stopped_round_ = effect.round;
   evidence_->round_is_stopped(effect.round);
-  save_vault();
+  vault_->save_now();
   if (stops_preparing(effect.round)) return;
   if (!workers_ || workers_round_ != effect.round) return;
   if (survivors_ && effect.may_stay) {

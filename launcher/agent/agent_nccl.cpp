@@ -4,6 +4,7 @@
 #include "launcher/cli/check_files.hpp"
 #include "launcher/nccl/id_count.hpp"
 #include "launcher/nccl/round_ids.hpp"
+#include "launcher/vault/node_vault.hpp"
 
 #include <algorithm>
 #include <unistd.h>
@@ -74,13 +75,16 @@ void agent::hear_service(const core::agent_event& event) {
   }
   const auto* const opened = std::get_if<core::service_opened>(&event);
   if (opened == nullptr) return feed(event);
-  if (!opening_ || opening_->round != opened->round) return tell_opened(*opened);
-  if (!opening_->data) return void(opening_->service = *opened);
   core::service_opened whole = *opened;
+  if (!opening_ || opening_->round != opened->round) {
+    whole.leader_data = vault_->given_by_leader(std::move(whole.leader_data));
+    return feed(whole);
+  }
+  if (!opening_->data) return void(opening_->service = *opened);
   round_opening done = *std::exchange(opening_, std::nullopt);
-  whole.leader_data = *std::move(done.data);
+  whole.leader_data = vault_->given_by_leader(*std::move(done.data));
   if (!done.for_store.empty()) service_->put(std::string(nccl_ids_key), std::move(done.for_store));
-  tell_opened(std::move(whole));
+  feed(whole);
 }
 
 void agent::take_nccl_ids(round_number round, const nccl_answer& answer) {

@@ -3,8 +3,13 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/evidence/evidence_keeper.hpp"
 #include "launcher/evidence/ras_status.hpp"
+#include "launcher/hosts/doctor/limits.hpp"
 #include "launcher/network/free_port.hpp"
+#include "launcher/network/own_addresses.hpp"
+#include "launcher/vault/node_vault.hpp"
+#include "rendezvous/net/resolve.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <optional>
 #include <string>
@@ -16,6 +21,9 @@ namespace {
 
 // Of the mark, what names have: its last eight digits, as where a node has no name of its own.
 constexpr std::size_t mark_kept = 24;
+
+// For a look at the node's memory; other limits, which are of no interest here, may hang longer.
+constexpr auto look_limit = std::chrono::seconds(1);
 
 // NCCL listens at one port for all jobs of a user, unless it is told another.
 void name_ras_port(environment_map& environment) {
@@ -63,6 +71,29 @@ void agent::start_evidence() {
   given.attempt_folder = [this] { return log_folder_.attempt(); };
   evidence_ = std::make_unique<evidence::evidence_keeper>(context_.get_executor(), spawner_,
                                                           std::move(values), std::move(given));
+}
+
+void agent::start_vault() {
+  vault::node_vault::wiring given;
+  given.wanted = options_.vault;
+  given.mark = identity_.mark;
+  given.has_other_nodes = options_.settings.nodes_max > 1;
+  given.store = options_.settings.store;
+  given.memory_left = [environment = environment_] {
+    return doctor::read_limits("/", environment, look_limit).memory_left;
+  };
+  given.say = [this](note_level level, const std::string& text) { say(level, text); };
+  given.restoring = [this](round_number round, std::uint64_t bytes) {
+    feed(core::workers_restoring{round, bytes});
+  };
+  given.own_address = [this](const std::string& store_address) {
+    if (!options_.local_address.empty()) return options_.local_address;
+    if (const auto leader = net::numeric_address(store_address)) {
+      if (const auto own = own_address_towards(*leader)) return own->to_string();
+    }
+    return own_address_;
+  };
+  vault_ = std::make_unique<vault::node_vault>(context_.get_executor(), std::move(given));
 }
 
 }  // namespace ddprun::launcher

@@ -6,6 +6,7 @@
 #include "launcher/report/report_json.hpp"
 #include "launcher/report/round_box.hpp"
 #include "launcher/report/round_words.hpp"
+#include "launcher/vault/node_vault.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 
 #include <algorithm>
@@ -113,7 +114,7 @@ void agent::hear_report(const round_report& report) {
   }
   const std::string reached = report.round == workers_round_ ? evidence_->reached() : "";
   summary_.add(report, members_, reached);
-  judge_vault(report);
+  vault_->judge(report);
   evidence_->judge(report.round, is_failure(report));
   tell_hook(events_.over(report, output));
   const evidence::saved_evidence known = evidence_->of(report.round);
