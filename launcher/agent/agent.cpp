@@ -2,9 +2,8 @@
 
 #include "launcher/agent/own_job.hpp"
 #include "launcher/evidence/evidence_keeper.hpp"
-#include "launcher/survivors/survivor_spawner.hpp"
+#include "launcher/survivors/spawner_chain.hpp"
 #include "launcher/vault/node_vault.hpp"
-#include "launcher/warm/warm_spawner.hpp"
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/base/version.hpp"
@@ -120,8 +119,7 @@ int agent::run() {
   start_health();
   start_trainer_status();
   start_evidence();
-  start_warm();
-  start_survivors();
+  start_spawners();
   start_vault();
   watch_timers();
   watch_signals();
@@ -141,8 +139,7 @@ int agent::run() {
   context_.run();
   socket_thread_.ask_to_stop();
   workers_.reset();
-  survivors_.reset();
-  warm_.reset();
+  spawners_.reset();
   evidence_.reset();
   vault_.reset();
   nccl_.reset();
@@ -371,8 +368,7 @@ void agent::leave_in_order(const core::leave& effect) {
   timer_.cancel();
   progress_timer_.cancel();
   tether_.drop();
-  if (!survivors_) return say_goodbye();
-  survivors_->end_all(machine_->timing().stop_grace, [this] { say_goodbye(); });
+  spawners_->end_survivors(machine_->timing().stop_grace, [this] { say_goodbye(); });
 }
 
 void agent::say_goodbye() {

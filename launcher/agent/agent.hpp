@@ -62,10 +62,10 @@ namespace vault {
 class node_vault;
 }  // namespace vault
 namespace survivors {
-class survivor_spawner;
+class spawner_chain;
 }
 namespace warm {
-class warm_spawner;
+struct warm_options;
 }
 namespace evidence {
 class evidence_keeper;
@@ -161,13 +161,6 @@ class agent {
   void hear_service(const core::agent_event& event);
   void take_nccl_ids(round_number round, const nccl_answer& answer);
 
-  // In agent_warm.cpp: workers that are not started cold.
-  void start_warm();
-  spawner& worker_spawner();
-  std::string survivors_address() const;
-  void start_survivors();
-  void name_survivors();
-
   // In agent_health.cpp.
   void start_health();
   void hear_health(round_number round, const std::string& unhealthy);
@@ -175,6 +168,8 @@ class agent {
 
   // agent_parts.cpp: what the parts are given.
   void start_evidence();
+  std::optional<warm::warm_options> warm_spares();
+  void start_spawners();
   void start_vault();
 
   // agent_timers.cpp: those that workers set for themselves.
@@ -267,8 +262,7 @@ class agent {
   lateness_watch lateness_;
   round_number tether_round_ = 0;
   std::unique_ptr<evidence::evidence_keeper> evidence_;
-  std::unique_ptr<warm::warm_spawner> warm_;                // none: workers are always started cold
-  std::unique_ptr<survivors::survivor_spawner> survivors_;  // none: no worker may live on
+  std::unique_ptr<survivors::spawner_chain> spawners_;
   std::unique_ptr<vault::node_vault> vault_;
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;

@@ -8,7 +8,7 @@
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/report/failure_words.hpp"
-#include "launcher/survivors/survivor_spawner.hpp"
+#include "launcher/survivors/spawner_chain.hpp"
 #include "launcher/vault/leader_mark.hpp"
 #include "launcher/vault/node_vault.hpp"
 #include "rendezvous/net/host_name.hpp"
@@ -153,7 +153,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   facts.mark = identity_.mark;
   facts.vault = vault_->folder();
   facts.progress_files = evidence_->empty_progress_files();
-  facts.survivors = survivors_address();
+  facts.survivors = survivors_address(options_, identity_.mark);
   const std::string mark = std::string(session_variable) + "=" + facts.mark;
   guardian_.take_strike();  // one that found none of the last round's workers
   guardian_.mark(mark);
@@ -164,7 +164,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   facts.gloo_interface = choose_gloo_interface(facts.assignment);
   forget_error_files();
   recorded_.clear();
-  if (survivors_) survivors_->begin_round();
+  spawners_->begin_round();
   expired_timers_.clear();
   if (timers_) timers_->forget_timers();
   facts.error_files = error_files_ = log_folder_.error_files(facts.worker_count);
@@ -206,7 +206,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   // Kill strays of a round that succeeded here but failed on another node.
   if (!options_.children_grace) reaper_.kill_strays();
   workers_ =
-      std::make_unique<worker_group>(context_.get_executor(), worker_spawner(), mux_, &guardian_,
+      std::make_unique<worker_group>(context_.get_executor(), spawners_->front(), mux_, &guardian_,
                                      &reaper_, group_options(options_.children_grace));
   workers_->start(std::move(commands), worker_events(effect.round));
 }
@@ -235,7 +235,7 @@ std::string agent::choose_gloo_interface(const assignment& assigned) {
 worker_group::events agent::worker_events(round_number round) {
   worker_group::events events;
   events.all_started = [this, round] {
-    name_survivors();
+    spawners_->all_started();
     name_processes();
     evidence_->all_started();
     tell_hook(events_.started(round));
@@ -388,12 +388,7 @@ void agent::apply(const core::stop_workers& effect) {
   vault_->save_now();
   if (stops_preparing(effect.round)) return;
   if (!workers_ || workers_round_ != effect.round) return;
-  if (survivors_ && effect.may_stay) {
-    // Half of the grace is left for those that have to be asked to end.
-    survivors_->may_stay(effect.grace / 2);
-  } else if (survivors_) {
-    survivors_->nobody_stays();
-  }
+  spawners_->prepare_stop(effect);
   evidence_->stop(effect, was_signalled_);
   busy_watch_.start();
 }
@@ -422,7 +417,7 @@ void agent::apply(const core::name_hung& effect) {
 }
 
 void agent::apply(const core::end_survivors&) {
-  if (survivors_) survivors_->kill_all();
+  spawners_->kill_survivors();
 }
 
 void agent::apply(const core::agent_note& effect) {

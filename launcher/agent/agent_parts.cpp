@@ -1,11 +1,15 @@
 // How the agent is wired to its parts, which know nothing of it: each gets the few calls that it
 // needs.
 #include "launcher/agent/agent.hpp"
+#include "launcher/agent/rank_variables.hpp"
+#include "launcher/agent/worker_environment.hpp"
 #include "launcher/evidence/evidence_keeper.hpp"
 #include "launcher/evidence/ras_status.hpp"
+#include "launcher/evidence/stack_request.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
 #include "launcher/network/free_port.hpp"
 #include "launcher/network/own_addresses.hpp"
+#include "launcher/survivors/spawner_chain.hpp"
 #include "launcher/vault/node_vault.hpp"
 #include "rendezvous/net/resolve.hpp"
 
@@ -13,6 +17,7 @@
 #include <csignal>
 #include <optional>
 #include <string>
+#include <sys/prctl.h>
 #include <utility>
 #include <vector>
 
@@ -58,7 +63,7 @@ void agent::start_evidence() {
   given.signal_workers = [this](int signal) {
     if (workers_) workers_->signal(signal);
   };
-  given.kill = [this](pid_t worker) { worker_spawner().signal_group(worker, SIGKILL); };
+  given.kill = [this](pid_t worker) { spawners_->front().signal_group(worker, SIGKILL); };
   given.stalls = [this](std::optional<stall> seen) {
     feed(core::ranks_stalled{workers_round_, std::move(seen)});
   };
@@ -71,6 +76,60 @@ void agent::start_evidence() {
   given.attempt_folder = [this] { return log_folder_.attempt(); };
   evidence_ = std::make_unique<evidence::evidence_keeper>(context_.get_executor(), spawner_,
                                                           std::move(values), std::move(given));
+}
+
+// --warm, as far as it can be; none: workers are always started cold.
+std::optional<warm::warm_options> agent::warm_spares() {
+  if (options_.warm_spares == 0u) return std::nullopt;
+  if (options_.no_python && !options_.run_path) {
+    say(note_level::info, "--warm is for Python scripts; programs are started as always");
+    return std::nullopt;
+  }
+  // Else workers could not open what this process holds for them.
+  if (::prctl(PR_GET_DUMPABLE) != 1) {
+    say(note_level::warning,
+        "no worker is started warm: the file of this program cannot be read (chmod +r)");
+    return std::nullopt;
+  }
+  warm::warm_options values;
+  values.spares = options_.warm_spares.value_or(identity_.worker_count);
+  values.rank_names = rank_variables(options_, identity_.worker_count, environment_);
+  values.prefix = "[" + identity_.node + ":warm] ";
+  values.stack_site = evidence_->stack_site();
+  if (!values.stack_site.empty()) {
+    values.stack_signal = evidence::stack_signal;
+    values.comparison.stack_signal = evidence::stack_signal;
+  }
+  values.memory.read = [gauge = memory_gauge()] { return gauge.read(); };
+  values.cgroup = [this] { return reaper_.cgroup_fd(); };
+  values.killed = [this] { oom_kills_.discount(); };
+  return values;
+}
+
+void agent::start_spawners() {
+  survivors::spawner_chain::wiring given;
+  given.warm = warm_spares();
+  given.address = survivors_address(options_, identity_.mark);
+  if (given.warm) {
+    worker_round next = round_of_number(10, identity_.worker_count);
+    next.node = identity_.node;
+    next.run_id = options_.run_id;
+    next.mark = identity_.mark;
+    next.survivors = given.address;
+    given.like.argv = worker_command_line(options_, next, 0);
+    given.like.environment = to_entries(worker_environment(options_, next, 0, environment_));
+    given.warm->learnt = warm::learnt_imports::of(given.like.argv, given.like.environment);
+  }
+  given.worker_count = identity_.worker_count;
+  given.say = [this](note_level level, const std::string& text) { say(level, text); };
+  given.hangs = [this](pid_t worker, const std::string& why) {
+    evidence_->count_as_hung(worker, why);
+  };
+  if (options_.keeps_survivors)
+    reaper_.spare_descendants(
+        [this](pid_t leader) { return spawners_ && spawners_->waits(leader); });
+  spawners_ = std::make_unique<survivors::spawner_chain>(
+      context_.get_executor(), evidence_->asking_spawner(), guardian_, mux_, std::move(given));
 }
 
 void agent::start_vault() {

@@ -1,6 +1,6 @@
 // What the agent does with signals: some end its part in the run, others go on to the workers.
 #include "launcher/agent/agent.hpp"
-#include "launcher/survivors/survivor_spawner.hpp"
+#include "launcher/survivors/spawner_chain.hpp"
 #include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/signals.hpp"
 
@@ -33,7 +33,7 @@ void agent::await_signal() {
     was_signalled_ = true;
     // On the way out only others are waited for.
     if (goodbye_said_) return context_.stop();
-    if (exit_code_ && survivors_) return survivors_->kill_all();
+    if (exit_code_ && spawners_->kill_survivors()) return;
     if (machine_) return feed(core::signal_received{number});
     if (search_) search_->stop();
     exit_code_ = exit_code_of_signal(number);  // before there is a member: nothing to take down

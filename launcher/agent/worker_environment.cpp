@@ -174,6 +174,10 @@ std::string worker_line_prefix(const launch_options& options, const worker_round
                                 {"round", std::to_string(round.round)}});
 }
 
+std::string survivors_address(const launch_options& options, const std::string& mark) {
+  return options.keeps_survivors ? "ddprun-survivors-" + mark : std::string();
+}
+
 bool wants_free_port(const launch_options& options) {
   if (options.placeholders != placeholder_mode::on) return false;
   return std::any_of(

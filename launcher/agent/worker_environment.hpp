@@ -50,10 +50,6 @@ inline constexpr std::string_view gloo_interface_variable = "GLOO_SOCKET_IFNAME"
 environment_map worker_environment(const launch_options& options, const worker_round& round,
                                    std::uint32_t local_rank, const environment_map& inherited);
 
-// The variables of it whose values differ between workers, or from round to round.
-std::vector<std::string> rank_variables(const launch_options& options, std::uint32_t worker_count,
-                                        const environment_map& inherited);
-
 // The line for the person when `worker_environment` chooses OMP_NUM_THREADS; empty when it does
 // not.
 std::string thread_count_note(std::uint32_t worker_count, const environment_map& inherited);
@@ -68,6 +64,9 @@ std::vector<std::string> worker_command_line(const launch_options& options,
 // chosen it.
 std::string worker_line_prefix(const launch_options& options, const worker_round& round,
                                std::uint32_t local_rank, const std::string& host_name);
+
+// The address where a worker says that it can live on; empty: none may.
+std::string survivors_address(const launch_options& options, const std::string& mark);
 
 bool wants_free_port(const launch_options& options);
 

@@ -1,5 +1,6 @@
 #include "launcher/agent/worker_environment.hpp"
 
+#include "launcher/agent/rank_variables.hpp"
 #include "tests/support/catch.hpp"
 
 #include <set>
