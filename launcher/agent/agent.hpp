@@ -11,7 +11,6 @@
 #include "launcher/agent/busy_watch.hpp"
 #include "launcher/agent/embedded_daemon.hpp"
 #include "launcher/agent/file_reader.hpp"
-#include "launcher/agent/node_health.hpp"
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
@@ -22,6 +21,7 @@
 #include "launcher/network/health_port.hpp"
 #include "launcher/network/own_addresses.hpp"
 #include "launcher/network/port_search.hpp"
+#include "launcher/node/node_health.hpp"
 #include "launcher/output/console.hpp"
 #include "launcher/output/log_folder.hpp"
 #include "launcher/output/own_error_file.hpp"
@@ -161,12 +161,8 @@ class agent {
   void hear_service(const core::agent_event& event);
   void take_nccl_ids(round_number round, const nccl_answer& answer);
 
-  // In agent_health.cpp.
-  void start_health();
-  void hear_health(round_number round, const std::string& unhealthy);
-  void apply(const core::check_node& effect);
-
   // agent_parts.cpp: what the parts are given.
+  void start_health();
   void start_evidence();
   std::optional<warm::warm_options> warm_spares();
   void start_spawners();
@@ -196,6 +192,7 @@ class agent {
   void apply(const core::stop_workers& effect);
   void apply(const core::kill_workers& effect);
   void apply(const core::name_hung& effect);
+  void apply(const core::check_node& effect);
   void apply(const core::end_survivors& effect);
   void apply(const core::agent_note& effect);
   void apply(const core::leave& effect);
@@ -288,7 +285,6 @@ class agent {
   run_events events_;
   std::unique_ptr<hook_runner> hook_;                    // none: nobody has asked for it
   std::unique_ptr<node_health> node_health_;             // none: this node is not checked
-  std::string told_health_;                              // to the person
   std::unique_ptr<kubernetes::trainer_status> trainer_;  // none: there is no such server
   std::vector<std::string> told_commands_;               // by local rank
   log_files::file_id report_file_ = 0;

@@ -416,6 +416,10 @@ void agent::apply(const core::name_hung& effect) {
   evidence_->name_hung(effect);
 }
 
+void agent::apply(const core::check_node& effect) {
+  node_health_->check(effect.round);
+}
+
 void agent::apply(const core::end_survivors&) {
   spawners_->kill_survivors();
 }

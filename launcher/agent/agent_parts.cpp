@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <memory>
 #include <optional>
 #include <string>
 #include <sys/prctl.h>
@@ -39,6 +40,20 @@ void name_ras_port(environment_map& environment) {
 }
 
 }  // namespace
+
+void agent::start_health() {
+  if (!options_.checks_node && options_.health.command.empty()) return;
+  std::unique_ptr<hook_runner> command;
+  if (!options_.health.command.empty())
+    command = make_hook("health-check", options_.health.command, options_.health.limit);
+  node_health_ = std::make_unique<node_health>(
+      context_.get_executor(), options_.health, std::move(command),
+      options_.checks_node ? identity_.look_at_health : nullptr,
+      [this](round_number round, const std::string& unhealthy) {
+        feed(core::node_checked{round, unhealthy});
+      },
+      [this](note_level level, const std::string& text) { say(level, text); });
+}
 
 void agent::start_evidence() {
   evidence::keeper_options values;

@@ -1,5 +1,5 @@
 // All who wait for the end of a person's command hear how it was: --health-check.
-#include "launcher/agent/node_health.hpp"
+#include "launcher/node/node_health.hpp"
 #include "launcher/process/hook_runner.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_fixture.hpp"

@@ -1,5 +1,5 @@
 // What the agent hears of its node's health, and when.
-#include "launcher/agent/node_health.hpp"
+#include "launcher/node/node_health.hpp"
 
 #include "tests/support/process_fixture.hpp"
 
@@ -30,7 +30,8 @@ struct looked_at_node : process_fixture {
         },
         [this](round_number round, const std::string& unhealthy) {
           all.emplace_back(round, unhealthy);
-        });
+        },
+        [this](note_level, const std::string& text) { said.push_back(text); });
   }
 
   // A round fails, and what there is to say of it has been said.
@@ -47,6 +48,7 @@ struct looked_at_node : process_fixture {
   std::atomic<bool> is_ill{false};
   std::atomic<int> looks{0};
   heard all;
+  std::vector<std::string> said;
   std::unique_ptr<node_health> health;
 };
 
@@ -61,6 +63,9 @@ TEST_CASE("a round that failed is answered at once, and what a look finds is tol
   node.hear(4);
   CHECK(node.all[2] == heard::value_type{2, "GPU 3 needs: Reset"});
   CHECK(node.all[3] == heard::value_type{0, ""});
+  CHECK(node.said ==
+        std::vector<std::string>{"this node is unhealthy: GPU 3 needs: Reset",
+                                 "this node is healthy again: its health check passes"});
 }
 
 TEST_CASE("a restart that is faster than the look after it does not call it off") {

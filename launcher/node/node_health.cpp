@@ -1,4 +1,4 @@
-#include "launcher/agent/node_health.hpp"
+#include "launcher/node/node_health.hpp"
 
 #include <boost/asio/post.hpp>
 
@@ -21,12 +21,14 @@ std::string health_problem(const hook_end& end) {
 }
 
 node_health::node_health(boost::asio::any_io_executor executor, health_options options,
-                         std::unique_ptr<hook_runner> command, own_look look, heard_handler heard)
+                         std::unique_ptr<hook_runner> command, own_look look, heard_handler heard,
+                         say_handler say)
     : executor_(executor),
       options_(std::move(options)),
       command_(std::move(command)),
       look_(std::move(look)),
       heard_(std::move(heard)),
+      say_(std::move(say)),
       looking_(executor),
       soon_(executor),
       again_(executor),
@@ -81,6 +83,9 @@ void node_health::tell(round_number round) {
                                        std::chrono::steady_clock::now());
   const bool is_news = found != told_;
   told_ = std::move(found);
+  if (is_news && told_.empty())
+    say_(note_level::info, "this node is healthy again: its health check passes");
+  if (is_news && !told_.empty()) say_(note_level::warning, "this node is unhealthy: " + told_);
   if (round != 0 || is_news) heard_(round, told_);
   if (!told_.empty() && !is_resting_) check_again_later();
 }

@@ -1,5 +1,5 @@
 // A node whose trouble comes and goes sits out for longer each time.
-#include "launcher/agent/health_cool_down.hpp"
+#include "launcher/node/health_cool_down.hpp"
 
 #include "tests/support/catch.hpp"
 

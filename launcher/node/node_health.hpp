@@ -5,15 +5,15 @@
 // heard when it is known. The command is waited for, up to its limit. A node that becomes unhealthy
 // again and again is unhealthy for a while longer than its checks say (health_cool_down).
 //
-// Thread rule: the main thread; `heard` comes from the executor, never from inside a call.
+// Thread rule: the main thread; `heard` and `say` come from the executor, never from inside a call.
 #pragma once
 
-#include "launcher/agent/health_cool_down.hpp"
 #include "launcher/cli/health_options.hpp"
+#include "launcher/node/health_cool_down.hpp"
 #include "launcher/process/background_task.hpp"
 #include "launcher/process/hook_runner.hpp"
 #include "rendezvous/base/lifetime.hpp"
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/messages.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -29,12 +29,15 @@ class node_health {
   // `unhealthy`: what was found; empty: nothing. Once with the number of the round that `check` was
   // given, and later with 0 where that has changed.
   using heard_handler = std::function<void(round_number round, const std::string& unhealthy)>;
+  // What the person is told: that the node is unhealthy, or healthy again. Before `heard`.
+  using say_handler = std::function<void(note_level level, const std::string& text)>;
   // Looks at the node without asking anybody; blocks. Empty: all is well.
   using own_look = std::function<std::string()>;
 
   // `command`: none: nobody has asked for it. `look` may be empty.
   node_health(boost::asio::any_io_executor executor, health_options options,
-              std::unique_ptr<hook_runner> command, own_look look, heard_handler heard);
+              std::unique_ptr<hook_runner> command, own_look look, heard_handler heard,
+              say_handler say);
   node_health(const node_health&) = delete;
   node_health& operator=(const node_health&) = delete;
 
@@ -56,6 +59,7 @@ class node_health {
   std::unique_ptr<hook_runner> command_;
   own_look look_;
   heard_handler heard_;
+  say_handler say_;
   background_task<std::string> looking_;
   boost::asio::steady_timer soon_;
   boost::asio::steady_timer again_;

@@ -1,4 +1,4 @@
-#include "launcher/agent/health_cool_down.hpp"
+#include "launcher/node/health_cool_down.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
