@@ -121,7 +121,7 @@ int agent::run() {
   start_evidence();
   start_spawners();
   start_vault();
-  watch_timers();
+  start_timers();
   watch_signals();
   answer_probes();
   // A name service may take seconds, so it is asked long before workers need the answer.

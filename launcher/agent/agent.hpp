@@ -32,7 +32,7 @@
 #include "launcher/process/hook_runner.hpp"
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/process/stray_reaper.hpp"
-#include "launcher/process/timer_pipe.hpp"
+#include "launcher/process/timer_watch.hpp"
 #include "launcher/process/worker_group.hpp"
 #include "launcher/report/round_words.hpp"
 #include "launcher/report/run_events.hpp"
@@ -167,12 +167,7 @@ class agent {
   std::optional<warm::warm_options> warm_spares();
   void start_spawners();
   void start_vault();
-
-  // agent_timers.cpp: those that workers set for themselves.
-  void watch_timers();
-  std::optional<worker_group::live_worker> holder_of(std::int64_t process) const;
-  void end_by_timer(const workers::expired_timer& timer);
-  void name_timer(const worker_end& end, cause& why) const;
+  void start_timers();
 
   // agent_effects.cpp: one for each effect of the member.
   void apply(const core::connect_daemon& effect);
@@ -269,12 +264,7 @@ class agent {
   std::map<pid_t, std::string> recorded_;  // what was in them, where that may be asked for
   round_number stopped_round_ = 0;         // the newest whose workers were asked to end
   busy_watch busy_watch_;                  // of those
-  std::unique_ptr<timer_pipe> timers_;     // none: nobody has asked for it
-  struct timer_signal {
-    int number = 0;
-    std::string text;
-  };
-  std::map<pid_t, timer_signal> expired_timers_;  // the last of those workers
+  std::unique_ptr<timer_watch> timers_;
   struct reported_round {
     instance_id instance = 0;
     round_number round = 0;

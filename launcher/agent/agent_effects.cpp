@@ -165,8 +165,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   forget_error_files();
   recorded_.clear();
   spawners_->begin_round();
-  expired_timers_.clear();
-  if (timers_) timers_->forget_timers();
+  timers_->begin_round();
   facts.error_files = error_files_ = log_folder_.error_files(facts.worker_count);
   const std::string host_name = net::full_host_name();
   const auto has_color = [&](log::output_stream stream) {
@@ -308,7 +307,7 @@ void agent::tell_end(round_number round, const worker_end& end, const std::strin
     }
   }
   if (!event.success) evidence_->name_gpu_fault(round, event.cause);
-  name_timer(end, event.cause);
+  timers_->name_timer(end, event.cause);
   evidence_->name_hang(end, event.cause);
   if (!event.success) evidence_->hear_failure(round, has_waited_in_vain(event.cause));
   feed(event);

@@ -170,4 +170,15 @@ void agent::start_vault() {
   vault_ = std::make_unique<vault::node_vault>(context_.get_executor(), std::move(given));
 }
 
+void agent::start_timers() {
+  timer_watch::outside given;
+  given.say = [this](const std::string& line) { say(note_level::warning, line); };
+  given.holder_of = [this](pid_t process) {
+    return workers_ ? workers_->holder_of(process) : std::nullopt;
+  };
+  given.is_ending = [this] { return stopped_round_ == workers_round_; };
+  timers_ = std::make_unique<timer_watch>(context_.get_executor(), environment_, identity_.mark,
+                                          std::move(given));
+}
+
 }  // namespace ddprun::launcher
