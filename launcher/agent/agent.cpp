@@ -69,7 +69,9 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                                 options_.is_static && options_.settings.store == store_mode::agent,
                                 identity_.seed, identity_.worker_count,
                                 options_.settings.timing.node_timeout, options_.allows_other_users},
-          [this](const core::agent_event& event) { hear_service(event); },
+          [this](const core::agent_event& event) {
+            nccl_ ? nccl_->hear(event) : hear_service(event);
+          },
           [this](note_level level, const std::string& text) { say(level, text); })),
       session_(context_.get_executor(),
                {[this](std::string own_address) {
@@ -130,7 +132,7 @@ int agent::run() {
   // After that, so that both are made while the daemon opens its port.
   boost::asio::post(context_, [this] {
     service_->warm_up();
-    start_nccl_helper();
+    start_nccl();
     // What is to be kept would be left in it.
     if (options_.children_grace) reaper_.make_cgroup();
     guardian_.cgroup(reaper_.cgroup_path());
@@ -264,6 +266,14 @@ void agent::hear(std::shared_ptr<const daemon_message> message) {
   feed(core::daemon_said{std::move(message)});
   // The settings of the run's first node may replace ours (is_of_first).
   if (is_welcome && machine_) *identity_.drain_grace = machine_->timing().drain_grace;
+}
+
+void agent::hear_service(const core::agent_event& event) {
+  const auto* const opened = std::get_if<core::service_opened>(&event);
+  if (opened == nullptr) return feed(event);
+  core::service_opened whole = *opened;
+  whole.leader_data = vault_->given_by_leader(std::move(whole.leader_data));
+  feed(whole);
 }
 
 void agent::feed(const core::agent_event& event) {

@@ -16,7 +16,7 @@
 #include "launcher/cli/options.hpp"
 #include "launcher/hosts/kubernetes/trainer_status.hpp"
 #include "launcher/log/log_mux.hpp"
-#include "launcher/nccl/nccl_helper.hpp"
+#include "launcher/nccl/nccl_opening.hpp"
 #include "launcher/network/gloo_interface.hpp"
 #include "launcher/network/health_port.hpp"
 #include "launcher/network/own_addresses.hpp"
@@ -117,6 +117,7 @@ class agent {
   hello greeting() const;
   void brief_guardian();
   void hear(std::shared_ptr<const daemon_message> message);
+  void hear_service(const core::agent_event& event);
   void report_progress(duration after);
   void warn_of_node(bool waits);
   bool show_wait(const std::string& why);
@@ -154,13 +155,6 @@ class agent {
   void start_trainer_status();
   void tell_hook(const std::vector<run_event>& events);
 
-  // agent_nccl.cpp: the unique ids of a round that this node leads.
-  void start_nccl_helper();
-  void make_nccl_ids(const core::open_service& wanted);
-  void drop_nccl_ids();
-  void hear_service(const core::agent_event& event);
-  void take_nccl_ids(round_number round, const nccl_answer& answer);
-
   // agent_parts.cpp: what the parts are given.
   void start_health();
   void start_evidence();
@@ -168,6 +162,7 @@ class agent {
   void start_spawners();
   void start_vault();
   void start_timers();
+  void start_nccl();
 
   // agent_effects.cpp: one for each effect of the member.
   void apply(const core::connect_daemon& effect);
@@ -231,14 +226,7 @@ class agent {
   client::daemon_session session_;
   client::tether_client tether_;
 
-  std::unique_ptr<nccl_helper> nccl_;  // none: ids are not made here
-  struct round_opening {               // with ids: the service waits for them, or they for it
-    round_number round = 0;
-    std::optional<core::service_opened> service;
-    std::optional<leader_data> data;
-    std::string for_store;  // all of them, where they are too many
-  };
-  std::optional<round_opening> opening_;
+  std::unique_ptr<nccl_opening> nccl_;  // none: ids are not made here
 
   file_reader file_reader_;
   own_error_file own_error_file_;

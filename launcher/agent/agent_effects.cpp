@@ -81,7 +81,7 @@ void agent::apply(const core::disconnect_daemon&) {
 }
 
 void agent::apply(const core::open_service& effect) {
-  if (nccl_) make_nccl_ids(effect);
+  if (nccl_) nccl_->make(effect);
   round_needs_ = needed_connections(effect);
   service_->open(effect, embedded_->connections_max());
 }
@@ -89,7 +89,7 @@ void agent::apply(const core::open_service& effect) {
 void agent::apply(const core::close_service& effect) {
   round_needs_ = 0;
   service_->close(effect.round);
-  drop_nccl_ids();
+  if (nccl_) nccl_->drop();
 }
 
 // In the static rendezvous the user gave each node the leader's address, and the node uses that

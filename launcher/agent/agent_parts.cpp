@@ -7,6 +7,7 @@
 #include "launcher/evidence/ras_status.hpp"
 #include "launcher/evidence/stack_request.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
+#include "launcher/nccl/round_ids.hpp"
 #include "launcher/network/free_port.hpp"
 #include "launcher/network/own_addresses.hpp"
 #include "launcher/survivors/spawner_chain.hpp"
@@ -179,6 +180,19 @@ void agent::start_timers() {
   given.is_ending = [this] { return stopped_round_ == workers_round_; };
   timers_ = std::make_unique<timer_watch>(context_.get_executor(), environment_, identity_.mark,
                                           std::move(given));
+}
+
+void agent::start_nccl() {
+  auto helper = wanted_nccl_helper(options_, identity_.node, identity_.visible_gpus, environment_);
+  if (!helper) return;
+  nccl_opening::outside given;
+  given.say = [this](note_level level, const std::string& text) { say(level, text); };
+  given.tell = [this](const core::agent_event& event) { hear_service(event); };
+  given.put = [this](std::string ids) { service_->put(std::string(nccl_ids_key), std::move(ids)); };
+  given.close = [this](round_number round) { service_->close(round); };
+  nccl_ = std::make_unique<nccl_opening>(context_.get_executor(), spawner_, mux_,
+                                         *std::move(helper), options_.nccl_ids == nccl_id_mode::on,
+                                         options_.settings.store, environment_, std::move(given));
 }
 
 }  // namespace ddprun::launcher
