@@ -119,8 +119,8 @@ class Zygote:
                 module = line.split()[1].partition(".")[0]
                 name = os.fsdecode(min(self._watched.read))
                 return f"drop {module} reads {name} as it is imported"
-        checks.let_pools_end()
-        why = self._places.stranger() or self._overwritten() or self._leftovers()
+        why = checks.let_pools_end(self._socket)
+        why = why or self._places.stranger() or self._overwritten() or self._leftovers()
         gc.collect()
         gc.freeze()
         shortage = checks.shortage()

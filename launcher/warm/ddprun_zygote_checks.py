@@ -133,13 +133,44 @@ class Places:
         return None
 
 
-def let_pools_end():
-    """OpenBLAS has threads from its import on, ends them before any fork, and makes them anew when
-    they are needed: so do others that know of forks. Threads that are left are real ones."""
-    child = os.fork()
+def _in_child(socket, work):
+    """What work() returns in a forked child, or why there is no answer of its own."""
+    ours, theirs = socket.socketpair()
+    # What libraries have asked to be called at a fork is called within it, and Python only writes
+    # what that raises.
+    raised = []
+    hook, sys.unraisablehook = sys.unraisablehook, lambda what: raised.append(repr(what.exc_value))
+    try:
+        child = os.fork()
+    finally:
+        sys.unraisablehook = hook
     if child == 0:
+        try:
+            why = f"a forked child fails: {raised[0]}" if raised else work()
+        except BaseException as error:
+            why = f"a forked child fails: {error!r}"
+        theirs.send((why or "well").encode("utf-8", "replace")[:1000])
         os._exit(0)
+    theirs.close()
+    ours.settimeout(_CANARY_SECONDS)
+    try:
+        answer = ours.recv(1000).decode() or "a forked child crashes"
+    except TimeoutError:
+        answer = f"a forked child hangs for {_CANARY_SECONDS} s"
+    os.kill(child, 9)
     os.waitpid(child, 0)
+    ours.close()
+    if raised and answer == "well":
+        answer = f"what is called at a fork fails: {raised[0]}"
+    return None if answer == "well" else answer
+
+
+def let_pools_end(socket):
+    """OpenBLAS has threads from its import on, ends them before any fork, and makes them anew when
+    they are needed: so do others that know of forks. Threads that are left are real ones.
+
+    Why a child cannot be forked at all; nothing if it can."""
+    return _in_child(socket, lambda: None)
 
 
 def leftovers(control):
@@ -258,28 +289,14 @@ def _touched_gpu():
 
 def canary(socket, process):
     """Why a forked child does not compute as it should; nothing if it does."""
-    ours, theirs = socket.socketpair()
-    child = os.fork()
-    if child == 0:
-        try:
-            process.show([b"canary"], {b"A": b"B"})
-            why = _touched_gpu()
-            if not why:
-                _compute()
-        except BaseException as error:
-            why = f"a forked child fails: {error!r}"
-        theirs.send((why or "well").encode("utf-8", "replace")[:1000])
-        os._exit(0)
-    theirs.close()
-    ours.settimeout(_CANARY_SECONDS)
-    try:
-        answer = ours.recv(1000).decode() or "a forked child crashes"
-    except TimeoutError:
-        answer = f"a forked child hangs for {_CANARY_SECONDS} s as it computes"
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-    ours.close()
-    return None if answer == "well" else answer
+    def work():
+        process.show([b"canary"], {b"A": b"B"})
+        why = _touched_gpu()
+        if not why:
+            _compute()
+        return why
+
+    return _in_child(socket, work)
 
 
 def _stamp_of(path):

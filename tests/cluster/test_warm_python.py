@@ -406,6 +406,56 @@ def test_imports_that_have_touched_cuda_are_not_forked(make_agent, packages, tmp
     assert agent.load().startswith(begin)
 
 
+# A library is called in each process that is forked.
+AT_FORK = """
+import os, signal, sys
+checks = sys.modules.get("ddprun_zygote_checks")
+if checks:
+    checks._CANARY_SECONDS = 1
+def hang():
+    while True:
+        signal.pause()
+def crash():
+    os.kill(os.getpid(), signal.SIGSEGV)
+def fail():
+    raise FloatingPointError("the pool is gone")
+os.register_at_fork(after_in_child={what})
+"""
+
+
+@pytest.mark.parametrize("what, why", [
+    ("hang", "a forked child hangs for 1 s"), ("crash", "a forked child crashes"),
+    ("fail", "a forked child fails: FloatingPointError('the pool is gone')")])
+def test_imports_after_which_a_fork_does_not_live_are_not_forked(make_agent, packages, tmp_path,
+                                                                what, why):
+    (packages / "forking.py").write_text(AT_FORK.replace("{what}", what))
+    agent = make_agent([script_of(tmp_path, "import forking, decimal")])
+    assert agent.cold(is_recorded=True).status == 0
+    assert agent.load() == f"refused {why}"
+
+
+# It looks like numpy, with which a canary computes.
+COMPUTING = """
+import os, signal, sys
+checks = sys.modules.get("ddprun_zygote_checks")
+if checks:
+    checks._CANARY_SECONDS = 1
+def ones(*words):
+    {what}
+"""
+
+
+@pytest.mark.parametrize("what, why", [
+    ("signal.pause()", "a forked child hangs for 1 s"),
+    ("os.kill(os.getpid(), signal.SIGSEGV)", "a forked child crashes"),
+    ("raise FloatingPointError('no')", "a forked child fails: FloatingPointError('no')")])
+def test_a_canary_that_does_not_compute_is_the_last(make_agent, packages, tmp_path, what, why):
+    (packages / "numpy.py").write_text(COMPUTING.replace("{what}", what))
+    agent = make_agent([script_of(tmp_path, "import numpy, decimal")])
+    agent.cold(is_recorded=True)
+    assert agent.load() == f"refused {why}"
+
+
 def test_what_reads_its_rank_is_dropped(make_agent, packages, tmp_path):
     (packages / "knowing.py").write_text("import os\nrank = os.environ.get('RANK')\n")
     agent = make_agent([script_of(tmp_path, "import decimal, knowing; "
