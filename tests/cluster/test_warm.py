@@ -130,13 +130,13 @@ WAITING = textwrap.dedent("""
 
 
 def start(cluster, tmp_path, early="", imports="", last="", python=None, workers=1, restarts=1,
-          options=(), **environment):
+          options=(), warm="auto", **environment):
     script = tmp_path / "train.py"
     script.write_text(WAITING.format(is_warm=ahead("decimal"), early=early, imports=imports,
                                      last=last))
     # One that is no script itself, as pyenv's are, which change the environment.
     python = python or python_of(tmp_path / "environment")[0]
-    return cluster.agent("node", "--warm", "auto", "--max-restarts", restarts, *options,
+    return cluster.agent("node", "--warm", warm, "--max-restarts", restarts, *options,
                          workers=workers, command=[script],
                          environment={"OMP_NUM_THREADS": "1", "PYTHON_EXEC": str(python),
                                       "XDG_CACHE_HOME": str(tmp_path / "cache"),
@@ -223,6 +223,52 @@ def test_a_spare_that_stands_still_is_killed_and_holds_nothing_up(cluster, tmp_p
     agent.says("a spare worker did not begin within 10 s: it is killed")
     assert agent.wait() == 0, agent.err()
     assert "attempt 2 is" in agent.out()
+    cluster.nothing_left()
+
+
+@pytest.mark.parametrize("spares, said, starts", [
+    (1, "1 spare worker waits", ["cold", "warm"]), (3, "3 spare workers wait", ["warm", "warm"])])
+def test_there_may_be_fewer_or_more_spares_than_workers(cluster, tmp_path, spares, said, starts):
+    agent, _ = start(cluster, tmp_path, workers=2, warm=spares)
+    agent.says(said)
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    assert sorted(re.findall("attempt 1 is (....)", agent.out())) == starts, agent.err()
+    cluster.nothing_left()
+
+
+def lives(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("code", [3, 0])
+def test_what_a_warm_worker_leaves_behind_is_ended(cluster, tmp_path, code):
+    """In sessions of their own, with its environment and with none; before the next round."""
+    agent, _ = start(cluster, tmp_path, restarts=2,
+                     options=["--children-grace=0", "--max-quick-failures=0"],
+                     last=textwrap.dedent(f"""
+        import subprocess
+        if attempt == 1:
+            strays = [subprocess.Popen(["/bin/sleep", "9999"], start_new_session=True, env=env)
+                      for env in (None, {{}})]
+            with open(folder + "/strays", "w") as file:
+                file.write(" ".join(str(one.pid) for one in strays))
+            os._exit({code})
+        for pid in open(folder + "/strays").read().split():
+            if os.path.exists(f"/proc/{{pid}}/stat"):
+                print("beside it:", open(f"/proc/{{pid}}/stat").read(), flush=True)
+    """))
+    agent.says("1 spare workers? waits?")
+    go(cluster)
+    assert agent.wait() == 0, agent.err()
+    assert "attempt 1 is warm" in agent.out(), agent.err()
+    assert ("attempt 2 is " in agent.out()) == (code == 3)
+    assert not re.search(r"beside it: .*\) [^ZX]", agent.out())
+    strays = (cluster.folder / "strays").read_text().split()
+    assert len(strays) == 2 and not any(map(lives, strays))
     cluster.nothing_left()
 
 
