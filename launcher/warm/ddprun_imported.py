@@ -10,6 +10,7 @@ that may be what it is built upon: rather a module too many than one that is mis
 
 import sys
 
+import ddprun_known
 import ddprun_settings as settings
 
 
@@ -38,21 +39,33 @@ class ImportedAhead:
         self._folders = {}   # an import: {folder: finder} of sys.path_importer_cache
         self._hidden = {}    # name: module; in a worker
         self._children = {}  # name: (module of the package, attribute) that it is to be put back at
+        self.known = {}      # name: what it is to take again (ddprun_known.py)
 
-    def bring(self, name):
-        """Imports it; raises what that raises."""
+    def bring(self, name, generators):
+        """Imports it; how many random numbers have been drawn that a worker is to draw again."""
         before, set_before = set(sys.modules), settings.look()
         looked_into = set(sys.path_importer_cache)
+        sys.meta_path.insert(0, generators)
         try:
             __import__(name)
-        finally:
-            brought = [one for one in sys.modules if one not in before]
-            self._brought.setdefault(name, []).extend(brought)
-            self._import_of.update(dict.fromkeys(brought, name))
-            self._settings.setdefault(name, []).extend(settings.changes(set_before))
-            self._folders.setdefault(name, {}).update(
-                (folder, finder) for folder, finder in sys.path_importer_cache.items()
-                if folder not in looked_into)
+        except BaseException:
+            pass  # it may be there for the script only; nobody has asked us for it
+        if generators in sys.meta_path:
+            sys.meta_path.remove(generators)
+        brought = [one for one in sys.modules if one not in before]
+        self._brought.setdefault(name, []).extend(brought)
+        self._import_of.update(dict.fromkeys(brought, name))
+        self._settings.setdefault(name, []).extend(settings.changes(set_before))
+        self._folders.setdefault(name, {}).update(
+            (folder, finder) for folder, finder in sys.path_importer_cache.items()
+            if folder not in looked_into)
+        known = ddprun_known.of(brought)
+        self.known.update(known)
+        return sum(one.words for one in known.values())
+
+    def leaves_seeded(self, name, generator, state):
+        """That import has given the generator this state."""
+        self._settings[name].append(("generator", generator, None, state))
 
     def hide(self):
         for name in reversed(self._settings):
@@ -64,6 +77,9 @@ class ImportedAhead:
         for name in self._import_of:
             if name in sys.modules:
                 self._hidden[name] = sys.modules.pop(name)
+        for name, known in self.known.items():
+            if name in self._hidden:
+                known.forget(self._hidden[name])
         for name, module in self._hidden.items():
             self._take_from_package(name, module)
 
@@ -136,3 +152,5 @@ class ImportedAhead:
         parent, child = self._children.pop(name, (None, ""))
         if parent is not None and child not in parent.__dict__:
             setattr(parent, child, module)
+        if name in self.known:
+            self.known[name].take_again(module)

@@ -6,6 +6,7 @@ A line each, in the order in which the imports begin:
     I NAME PATH      a module was imported, from this file; no path: it is part of Python
     E HEX HEX        a variable has this value now (name and value)
     U HEX            a variable is no longer there
+    R NAMES MODULE   as this import began these generators of random numbers had been seeded
 
 The file is the agent's and survives a SIGKILL of this process, which holds no descriptor of it.
 """
@@ -13,23 +14,28 @@ The file is the agent's and survives a SIGKILL of this process, which holds no d
 import os
 import sys
 
+import ddprun_random
 import ddprun_site
 import ddprun_stacks
 
 
 class ImportRecorder:
-    """First in sys.meta_path: finds nothing. Children that were forked note nothing."""
+    """First in sys.meta_path: finds what the others do. Children that were forked note nothing."""
 
-    def __init__(self, path):
+    def __init__(self, path, generators):
         self._path = path
         self._process = os.getpid()
         self._begun = []
+        self._outer = None  # the last import that was not made by another one
+        self._generators = generators
         self._variables = dict(os.environ._data)
         self._write(["H " + sys.version.partition(" ")[0]])
 
     def find_spec(self, name, path=None, target=None):
-        if os.getpid() == self._process:
-            self._note(name)
+        if os.getpid() != self._process:
+            return None
+        self._note(name)
+        return self._generators.find_spec(name, path, asker=self)
 
     def _note(self, name):
         # One that was only looked for, or whose import failed, is not there.
@@ -38,8 +44,17 @@ class ImportRecorder:
         variables = getattr(os.environ, "_data", self._variables)
         if variables != self._variables:
             lines += self._changes(dict(variables))
+        if not self._is_made_by_another():
+            self._outer = name
+            self._generators.look()
+        if self._generators.seeded:
+            lines.append(f"R {','.join(sorted(self._generators.seeded))} {name}")
         if lines:
             self._write(lines)
+
+    def _is_made_by_another(self):
+        outer = getattr(sys.modules.get(self._outer), "__dict__", {}).get("__spec__")
+        return getattr(outer, "_initializing", False)
 
     @staticmethod
     def _import(name):
@@ -71,15 +86,15 @@ class ImportRecorder:
             os.close(file)
 
 
-def note_imports(path):
-    sys.meta_path.insert(0, ImportRecorder(path))
+def note_imports(path, generators):
+    sys.meta_path.insert(0, ImportRecorder(path, generators))
 
 
 def begin(path, stack_signal):
     ddprun_site.forget_path()
     if stack_signal:
         ddprun_stacks.answer(stack_signal)
-    note_imports(path)
+    note_imports(path, ddprun_random.Watch(is_for_seeds=True))
     ddprun_site.note_helpers()
     ddprun_site.forget_helpers()
     ddprun_site.run_own_sitecustomize()

@@ -13,6 +13,8 @@ import sys
 import _signal
 import _warnings
 
+import ddprun_random
+
 # A module, and a list or a value of it.
 _LISTS = (("_warnings", "filters"), ("sys", "meta_path"), ("sys", "path_hooks"),
           ("logging", "root.handlers"))
@@ -67,8 +69,8 @@ def _same_item(one, other):
 
 
 def undo(change):
-    """But for variables: a worker has its own."""
-    if change[0] != "variable":
+    """But for variables and random numbers: a worker has its own."""
+    if change[0] not in ("variable", "generator"):
         _put(*change[:2], change[2])
 
 
@@ -83,6 +85,9 @@ def repeat(change):
 
 
 def _put(place, owner, value):
+    if place == "generator":
+        ddprun_random.set_state(owner, value)
+        return
     if place == "variable" and value is None:
         os.environb.pop(owner, None)
         return

@@ -25,6 +25,7 @@ import _signal
 
 import ddprun_imported
 import ddprun_process
+import ddprun_random
 import ddprun_recorder
 import ddprun_script
 import ddprun_site
@@ -60,6 +61,8 @@ class Zygote:
         self._imported = set()
         self._ahead = ddprun_imported.ImportedAhead()
         self._drawn = None     # a module that has used up random numbers
+        self._generators = ddprun_random.Watch()
+        self._seeded_at = {}   # an import: generators that were seeded as the script came to it
         self._process = ddprun_process.Process()
         self._control = _socket.socket(fileno=os.dup(1))
         os.dup2(2, 1)
@@ -108,6 +111,7 @@ class Zygote:
         self._read_bytes += len(lines)
         lines = lines.decode("utf-8", "replace").splitlines()
         self._take_texts(lines)
+        self._take_seeds(lines)
         late = self._imported - self._allowed - self._of_start if self._allowed is not None else ()
         if late:
             return f"drop {min(late)} is imported by the script after it has changed a package"
@@ -115,9 +119,10 @@ class Zygote:
             self._take_line(line)
             if self._drawn:
                 return f"drop {self._drawn} draws random numbers as it is imported"
-            if self._watched.read:
+            read = self._watched.read(self._ahead.known)
+            if read:
                 module = line.split()[1].partition(".")[0]
-                name = os.fsdecode(min(self._watched.read))
+                name = os.fsdecode(min(read))
                 return f"drop {module} reads {name} as it is imported"
         why = checks.let_pools_end(self._socket)
         why = why or self._places.stranger() or self._overwritten() or self._leftovers()
@@ -154,14 +159,16 @@ class Zygote:
         elif name in sys.modules or first in self._excluded or first in _SITES_OWN:
             return
         elif self._places.is_installed(first) and self._places.would_hold(name):
-            before = checks.random_states()
-            try:
-                self._ahead.bring(name)
-            except BaseException:
-                pass  # it may be there for the script only; nobody has asked us for it
+            self._generators.look()
+            seeded = self._generators.seeded | self._seeded_at.get(name, frozenset())
+            known = self._ahead.bring(name, self._generators)
             self._imported.add(name)
-            if checks.have_been_drawn(before):
-                self._drawn = first
+            for generator, words in self._generators.look().items():
+                if words == ddprun_random.SEEDED and generator not in seeded:
+                    state = ddprun_random.state(generator)
+                    self._ahead.leaves_seeded(name, generator, state)
+                elif generator != "random" or words != known:
+                    self._drawn = first
 
     def _take_texts(self, lines):
         for line in lines:
@@ -171,6 +178,14 @@ class Zygote:
                 self._texts.add(path)
         allowed = self._texts.ahead(self._places.is_installed)
         self._allowed = None if allowed is None else frozenset(allowed)
+
+    def _take_seeds(self, lines):
+        for line in lines:
+            kind, _, rest = line.partition(" ")
+            if kind == "R":
+                generators, _, name = rest.partition(" ")
+                self._seeded_at[name] = self._seeded_at.get(name, frozenset()).union(
+                    generators.split(","))
 
     def _take_variable(self, name, value):
         # A module that was imported has done the same here; else the script has, before it imports
@@ -303,9 +318,11 @@ class Zygote:
         ddprun_process.set_arguments(work.command)
         self._process.show(work.command, work.environment)
         ddprun_process.begin_anew(self._ahead)
+        if work.record:
+            generators = ddprun_random.Watch(is_for_seeds=True)
         self._ahead.hide()
         if work.record:
-            ddprun_recorder.note_imports(work.record)
+            ddprun_recorder.note_imports(work.record, generators)
         self._ahead.stand_first()
 
 

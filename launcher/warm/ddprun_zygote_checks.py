@@ -4,6 +4,7 @@ import ctypes
 import os
 import sys
 
+import ddprun_known
 import ddprun_site
 
 _CANARY_SECONDS = 30
@@ -20,7 +21,7 @@ class WatchedVariables(dict):
     def __init__(self, variables, names):
         super().__init__(variables)
         self._names = names
-        self.read = set()
+        self._reads = set()  # (variable, known module that reads it or None)
 
     def watch(self, name):
         self._names = self._names | {name}
@@ -29,14 +30,20 @@ class WatchedVariables(dict):
         return dict.get(self, name)
 
     def __getitem__(self, name):
-        if name in self._names:
-            self.read.add(name)
+        self._note(name)
         return super().__getitem__(name)
 
     def __contains__(self, name):
-        if name in self._names:
-            self.read.add(name)
+        self._note(name)
         return super().__contains__(name)
+
+    def _note(self, name):
+        if name in self._names:
+            self._reads.add((name, ddprun_known.reader_of_rank()))
+
+    def read(self, known):
+        """Those that were read, but by these modules."""
+        return {name for name, reader in self._reads if reader not in known}
 
     def get(self, name, default=None):
         return self[name] if name in self else default
@@ -305,26 +312,6 @@ def _stamp_of(path):
     except OSError:
         return None
     return (found.st_mtime_ns, found.st_ino, found.st_size)
-
-
-def random_states():
-    """Of the generators that are there by now."""
-    states = {}
-    modules = sys.modules
-    if hasattr(modules.get("random"), "getstate"):
-        states["random"] = modules["random"].getstate()
-    if hasattr(modules.get("numpy.random"), "get_state"):
-        kind, numbers, *rest = modules["numpy.random"].get_state()
-        states["numpy"] = (kind, numbers.tobytes(), *rest)
-    if hasattr(modules.get("torch"), "default_generator"):
-        state = modules["torch"].default_generator.get_state()
-        states["torch"] = ctypes.string_at(state.data_ptr(), state.numel())
-    return states
-
-
-def have_been_drawn(before):
-    now = random_states() if before else {}
-    return any(now.get(name) != state for name, state in before.items())
 
 
 def stamp():

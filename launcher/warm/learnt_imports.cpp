@@ -23,7 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view first_line = "ddprun-imports 2";
+constexpr std::string_view first_word = "ddprun-imports ";
+constexpr std::string_view first_line = "ddprun-imports 3";
 // Of the file: the list, and as much again for what it depends on.
 constexpr std::size_t file_bytes_max = 2 * learnt_bytes_max;
 
@@ -135,6 +136,8 @@ bool is_line_of_list(std::string_view line) {
              is_hex(rest.substr(space + 1));
     case 'U':
       return is_hex(rest);
+    case 'R':
+      return space != std::string_view::npos;
     default:
       return false;
   }
@@ -151,7 +154,9 @@ bool is_list(std::string_view text) {
 enum class state { good, outdated, broken };
 
 state parse(std::string_view text, const std::string& key, learnt_list& list) {
-  if (next_line(text) != first_line) return state::broken;
+  const auto version = next_line(text);
+  if (version != first_line)
+    return version && version->starts_with(first_word) ? state::outdated : state::broken;
   const auto whose = next_line(text);
   if (!whose || !whose->starts_with("K ")) return state::broken;
   if (whose->substr(2) != hex_text(key)) return state::outdated;  // another of the same hash

@@ -447,6 +447,14 @@ def test_a_list_of_imports_that_was_spoilt_costs_one_line(cluster, tmp_path, tex
     assert "attempt 0 is cold" in first.out() and "attempt 1 is " in first.out()
 
 
+def test_a_list_of_another_version_is_left_alone(cluster, tmp_path):
+    kept, script = live_once(cluster, tmp_path)
+    kept.write_bytes(kept.read_bytes().replace(b"ddprun-imports 3", b"ddprun-imports 2", 1))
+    first, _ = start_on_two_nodes(cluster, tmp_path, script, "waiting for 1 of 2 nodes")
+    assert "in its last life" not in first.err()
+    assert "attempt 0 is cold" in first.out() and "attempt 1 is " in first.out()
+
+
 def test_programs_are_started_as_always(cluster):
     agent = cluster.agent("node", "--warm", "auto",
                           command=["--no-python", "sh", "-c", "echo $0 $RANK", "program"])

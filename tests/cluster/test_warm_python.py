@@ -280,22 +280,6 @@ def test_a_setting_of_a_package_is_no_change(make_agent, packages, tmp_path):
     assert agent.warm().out == "True\n"
 
 
-def test_a_module_that_draws_random_numbers_is_dropped(make_agent, packages, tmp_path):
-    (packages / "drawing.py").write_text("import random\ndrawn = random.random()\n")
-    agent = make_agent([script_of(tmp_path, """
-        import random
-        random.seed(7)
-        import drawing, decimal
-        print(is_warm, drawing.drawn, random.random())
-        import sched""")])
-    cold = agent.cold(is_recorded=True)
-    assert agent.load() == "drop drawing draws random numbers as it is imported"
-    agent.begin_anew()
-    agent.cold(is_recorded=True)
-    assert agent.load(["drawing"]).startswith("ready ")
-    assert agent.warm().out == cold.out.replace("False", "True")
-
-
 @pytest.mark.parametrize("text, why", [
     ("import threading, time\nthreading.Thread(target=time.sleep, args=(9999,), "
      "daemon=True).start()\n", "the imports have left threads running: 1"),

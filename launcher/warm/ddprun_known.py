@@ -1,0 +1,82 @@
+"""What well-known packages take from chance, or from their rank, as they are imported, and keep.
+
+A worker that is forked would have the zygote's. So it is taken again where the script comes to the
+import, as the package itself does it: from the worker's own generator, with as many numbers drawn,
+so that all which come later are the same even if the script has seeded it. A package that does
+otherwise than is known here (another version) draws another number of words, or has no such
+attribute, and is dropped as any other.
+"""
+
+import sys
+
+
+class _Known:
+    words = 0             # drawn from `random`
+    reads_rank = False
+
+    def fits(self, module):
+        """Whether it keeps what is known here."""
+        return True
+
+    def forget(self, module):
+        """What other modules would see before it is imported."""
+
+    def take_again(self, module):
+        raise NotImplementedError
+
+
+class _RichStyle(_Known):
+    """Where the numbers of its links begin."""
+    words = 1
+
+    def fits(self, module):
+        names = vars(module)
+        return "getrandbits" in names and type(names.get("_id_generator")) is names.get("count", 0)
+
+    def take_again(self, module):
+        module._id_generator = module.count(module.getrandbits(24))
+
+
+class _HubSession(_Known):
+    """What a process calls itself to the hub."""
+
+    def fits(self, module):
+        return len(getattr(module, "SESSION_ID", "")) == 32 and hasattr(module, "uuid4")
+
+    def take_again(self, module):
+        module.SESSION_ID = module.uuid4().hex
+
+
+class _RankZero(_Known):
+    """Lightning's: only this rank prints. It may have been set before."""
+    reads_rank = True
+
+    def fits(self, module):
+        return hasattr(module, "rank_zero_only") and hasattr(module, "_get_rank")
+
+    def forget(self, module):
+        vars(module.rank_zero_only).pop("rank", None)
+
+    def take_again(self, module):
+        only = module.rank_zero_only
+        only.rank = getattr(only, "rank", module._get_rank() or 0)
+
+
+_KNOWN = {"rich.style": _RichStyle(), "transformers.utils.hub": _HubSession(),
+          "lightning.fabric.utilities.rank_zero": _RankZero(),
+          "lightning_fabric.utilities.rank_zero": _RankZero()}
+
+
+def of(names):
+    """{name: what is known of it} of those that are imported and are as they are known."""
+    found = {name: _KNOWN[name] for name in names if name in _KNOWN and name in sys.modules}
+    return {name: known for name, known in found.items() if known.fits(sys.modules[name])}
+
+
+def reader_of_rank():
+    """The known module that reads its rank now, as it is imported; None: it is not one of them."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    name = frame.f_globals.get("__name__") if frame is not None else None
+    return name if name in _KNOWN and _KNOWN[name].reads_rank else None

@@ -1,0 +1,173 @@
+"""What imports do to the generators of random numbers that all of a process share: Python's
+`random`, numpy's and PyTorch's for the CPU.
+
+Each begins with a seed from the system, so two processes that are started cold do not draw the
+same, and how many numbers an import has drawn shows in nothing that comes later: a worker that is
+forked and seeded anew is as good. That ends where one is seeded (random.seed(7)): from then on each
+number is known in advance, and an import that draws moves all that come after it. So
+
+    - an import that seeds a generator leaves it in the same state each time, and a worker gets that
+      state as it comes to the import;
+    - an import that draws from a generator which has been seeded before is made by the script;
+    - so is one that draws at all, as what it makes of it may stay (a name, an identifier) and would
+      be the same in all workers; but for those of which is known what stays (ddprun_known.py).
+
+A generator has been seeded if its state is none that drawing leads to. Two of them are Mersenne
+twisters, which are wound forward to find that out; the third one tells its seed.
+
+Imports nothing: what a script has not imported must not be there.
+"""
+
+import sys
+
+SEEDED = -1
+_WORDS = 624          # of the state of a Mersenne twister
+_BLOCKS_MAX = 160     # 100,000 numbers; more of them between two looks are taken for a seed
+# Modules at whose end a generator is there, before any other code can have seeded it.
+_MAKERS = {"random": "random", "numpy.random.mtrand": "numpy"}
+
+
+def _of_python():
+    owner = sys.modules.get("random")
+    generator = getattr(owner, "__dict__", {}).get("_inst")
+    return None if generator is None else generator.getstate()
+
+
+def _of_numpy():
+    owner = sys.modules.get("numpy.random.mtrand")
+    generator = getattr(owner, "__dict__", {}).get("_rand")
+    if generator is None:
+        return None
+    kind, key, *rest = generator.get_state()
+    return kind, key.tobytes(), *rest
+
+
+def _of_torch():
+    generator = getattr(sys.modules.get("torch"), "__dict__", {}).get("default_generator")
+    if generator is None:
+        return None
+    return generator.initial_seed(), generator.get_state()  # a setting of it shows in its seed
+
+
+_STATES = {"random": _of_python, "numpy": _of_numpy, "torch": _of_torch}
+
+
+def state(name, is_for_seeds=False):
+    """None: it is not there yet."""
+    try:
+        # A tensor is nothing to ask for in the midst of a script: it may have modes of its own.
+        if is_for_seeds and name == "torch":
+            return sys.modules["torch"].__dict__["default_generator"].initial_seed(), None
+        return _STATES[name]()
+    except Exception:
+        return None  # somebody has put another in its place
+
+
+def set_state(name, value):
+    modules = sys.modules
+    if name == "random":
+        modules["random"].setstate(value)
+    elif name == "numpy":
+        words = memoryview(value[1]).cast("I").tolist()
+        modules["numpy.random.mtrand"]._rand.set_state((value[0], words, *value[2:]))
+    else:
+        modules["torch"].default_generator.set_state(value[1])
+
+
+def _is_same(name, one, other):
+    if name == "torch":
+        return one[0] == other[0] and (one[1] is None or one[1].equal(other[1]))
+    return one == other
+
+
+def _twister(name, value):
+    """Its words, and how many of them have been used."""
+    if name == "random":
+        return value[1][:_WORDS], value[1][_WORDS]
+    return tuple(memoryview(value[1]).cast("I")), value[2]
+
+
+def drawn(name, before, after):
+    """How many words were drawn in between; SEEDED: it was given another state."""
+    if _is_same(name, before, after):
+        return 0
+    if name == "torch":  # how many is not known
+        return 1 if before[0] == after[0] else SEEDED
+    if name == "numpy" and (before[0], after[0]) != ("MT19937", "MT19937"):
+        return SEEDED
+    (words, used), (wanted, last) = _twister(name, before), _twister(name, after)
+    twister = sys.modules["_random"].Random()
+    count = 0
+    for _ in range(_BLOCKS_MAX):
+        if words == wanted and last >= used:
+            return count + last - used
+        twister.setstate((*words, used))
+        twister.getrandbits(32 * (_WORDS - used + 1))
+        count += _WORDS - used + 1
+        *words, used = twister.getstate()
+        words = tuple(words)
+    return SEEDED
+
+
+class _Loader:
+    """Makes a module as its own loader does, and notes the state of its generator then."""
+
+    def __init__(self, inner, watch, name):
+        self._inner = inner
+        self._watch = watch
+        self._name = name
+
+    def create_module(self, spec):
+        return self._inner.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self._inner
+        self._inner.exec_module(module)
+        self._watch.begin(self._name)
+
+
+class Watch:
+    """Knows of each generator whether it was seeded since it is there, and what was drawn.
+
+    Stands in sys.meta_path, or is asked by who does, to see them made.
+    """
+
+    def __init__(self, is_for_seeds=False):
+        self._is_for_seeds = is_for_seeds  # what is drawn from torch's does not matter
+        self._last = {}
+        self.seeded = set()
+        for name in _STATES:
+            self.begin(name)
+
+    def begin(self, name):
+        value = state(name, self._is_for_seeds)
+        if value is not None:
+            self._last[name] = value
+
+    def find_spec(self, module, path=None, target=None, asker=None):
+        """Of a module that makes a generator; of no other."""
+        if module not in _MAKERS:
+            return None
+        for other in sys.meta_path:
+            found = None if other in (self, asker) else other.find_spec(module, path)
+            if found is not None:
+                if hasattr(found.loader, "exec_module"):
+                    found.loader = _Loader(found.loader, self, _MAKERS[module])
+                return found
+        return None
+
+    def look(self):
+        """{generator: words drawn, or SEEDED} since the last look."""
+        found = {}
+        for name in _STATES:
+            now = state(name, self._is_for_seeds)
+            before = self._last.get(name, now)
+            if now is None:
+                continue
+            self._last[name] = now
+            words = drawn(name, before, now)
+            if words:
+                found[name] = words
+            if words == SEEDED:
+                self.seeded.add(name)
+        return found

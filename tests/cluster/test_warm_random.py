@@ -1,0 +1,177 @@
+"""Random numbers, and what else differs between processes by chance or by their rank: a warm worker
+has what it would have, were it started cold, whatever its packages draw as they are imported."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.warm_agent import ahead
+from tests.support.warm_python import environment, learnt, make_agent, packages, script_of
+
+
+def test_a_module_that_draws_random_numbers_is_dropped(make_agent, packages, tmp_path):
+    (packages / "drawing.py").write_text("import random\ndrawn = random.random()\n")
+    agent = make_agent([script_of(tmp_path, """
+        import random
+        random.seed(7)
+        import drawing, decimal
+        print(is_warm, drawing.drawn, random.random())
+        import sched""")])
+    cold = agent.cold(is_recorded=True)
+    assert agent.load() == "drop drawing draws random numbers as it is imported"
+    agent.begin_anew()
+    agent.cold(is_recorded=True)
+    assert agent.load(["drawing"]).startswith("ready ")
+    assert agent.warm().out == cold.out.replace("False", "True")
+
+
+def test_a_package_that_seeds_leaves_the_same_numbers(make_agent, packages, tmp_path):
+    (packages / "seeding.py").write_text("import random\nrandom.seed(7)\nrandom.random()\n")
+    agent = make_agent([script_of(tmp_path, """
+        import random
+        random.random()
+        import seeding, decimal
+        print(is_warm, random.random(), random.gauss(0, 1))
+        import sched""")])
+    assert learnt(agent).endswith(" ")
+    cold, warm = agent.cold(), agent.warm()
+    assert warm.out == cold.out.replace("False", "True") and "True" in warm.out
+
+
+# Numbers are known in advance from a seed on, whoever has given it.
+@pytest.mark.parametrize("before", [
+    "random.seed(7)", "random.setstate(random.Random(7).getstate())", "import seeding"])
+@pytest.mark.parametrize("text", ["import random\ndrawn = random.random()\n",
+                                  "import random\nrandom.seed(random.random())\n"])
+def test_what_draws_from_a_seeded_generator_is_dropped(make_agent, packages, tmp_path, before,
+                                                      text):
+    (packages / "seeding.py").write_text("import random\nrandom.seed(9)\n")
+    (packages / "drawing.py").write_text(text)
+    agent = make_agent([script_of(tmp_path, f"""
+        import random
+        {before}
+        import drawing, decimal
+        print(is_warm, random.random())
+        import sched""")])
+    cold = agent.cold(is_recorded=True)
+    assert "R random drawing\n" in agent.recorded()
+    assert agent.load() == "drop drawing draws random numbers as it is imported"
+    agent.end_zygote()
+    assert agent.load(["drawing"]).endswith(" ")
+    assert agent.warm().out == cold.out.replace("False", "True")
+
+
+@pytest.fixture
+def with_numpy(packages):
+    """The numpy of these tests, as one that is installed there."""
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed here")
+    installed = Path(numpy.__file__).parent
+
+    def copy(source, target):
+        try:
+            os.link(source, target)
+        except OSError:  # on another file system
+            shutil.copy2(source, target)
+
+    for folder in (installed, installed.with_name("numpy.libs")):
+        if folder.exists():
+            shutil.copytree(folder, packages / folder.name, copy_function=copy,
+                            ignore=shutil.ignore_patterns("tests"))
+
+
+def test_numbers_of_numpy_are_those_of_a_cold_start(make_agent, packages, with_numpy, tmp_path):
+    (packages / "seeding.py").write_text("import numpy.random\nnumpy.random.seed(7)\n")
+    agent = make_agent([script_of(tmp_path, """
+        import numpy.random
+        first = numpy.random.randint(1 << 60)
+        import seeding, decimal
+        print(is_warm, numpy.random.random(), numpy.random.normal())
+        print(first, file=sys.stderr)
+        import sched""")])
+    assert learnt(agent).endswith(" ")
+    cold, warm, other = agent.cold(), agent.warm(), agent.warm()
+    assert warm.out == other.out == cold.out.replace("False", "True") and "True" in warm.out
+    assert len({cold.err, warm.err, other.err}) == 3
+
+
+def test_what_draws_from_numpys_seeded_generator_is_dropped(make_agent, packages, with_numpy,
+                                                           tmp_path):
+    (packages / "drawing.py").write_text("import numpy.random\nnumpy.random.random(3)\n")
+    agent = make_agent([script_of(tmp_path, """
+        import numpy.random
+        numpy.random.seed(7)
+        import drawing, decimal
+        print(is_warm, numpy.random.random())
+        import sched""")])
+    cold = agent.cold(is_recorded=True)
+    assert "R numpy drawing\n" in agent.recorded()
+    assert agent.load() == "drop drawing draws random numbers as it is imported"
+    agent.end_zygote()
+    assert agent.load(["drawing"]).endswith(" ")
+    assert agent.warm().out == cold.out.replace("False", "True")
+
+
+# As rich, transformers and Lightning have it.
+KNOWN = {
+    "rich/style.py": "from itertools import count\nfrom random import getrandbits\n"
+                     "_id_generator = count(getrandbits(24))\n",
+    "rich/console.py": "import rich.style\n",
+    "transformers/utils/hub.py": "from uuid import uuid4\nSESSION_ID = uuid4().hex\n",
+    "lightning/utilities.py": "def rank_zero_only(function):\n    pass\n",
+    "lightning/fabric/utilities/rank_zero.py":
+        "import os\nfrom lightning.utilities import rank_zero_only\n"
+        "def _get_rank():\n"
+        "    return int(os.environ['RANK']) if 'RANK' in os.environ else None\n"
+        "rank_zero_only.rank = getattr(rank_zero_only, 'rank', _get_rank() or 0)\n",
+    "lightning/trainer.py": "import lightning.fabric.utilities.rank_zero, rich.console\n"
+                            "import transformers.utils.hub\n",
+}
+
+
+@pytest.fixture
+def known(packages):
+    for name, text in KNOWN.items():
+        path = packages / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        for folder in path.relative_to(packages).parents[:-1]:
+            (packages / folder / "__init__.py").touch()
+
+
+@pytest.mark.parametrize("seed", ["", "random.seed(7)"])
+def test_what_known_packages_keep_is_each_workers_own(make_agent, packages, known, tmp_path, seed):
+    agent = make_agent([script_of(tmp_path, f"""
+        is_ahead = {ahead("rich.console", "lightning.trainer")}
+        import random
+        {seed}
+        import lightning.utilities
+        was_set = hasattr(lightning.utilities.rank_zero_only, "rank")
+        import lightning.trainer, decimal, rich.style, transformers.utils.hub
+        print(is_ahead)
+        print(was_set, lightning.utilities.rank_zero_only.rank)
+        print(next(rich.style._id_generator), random.random(), sep="\\n")
+        print(transformers.utils.hub.SESSION_ID)
+        import sched""")])
+    assert learnt(agent).endswith(" ")
+    ends = [run(RANK="5").out.split("\n") for run in (agent.cold, agent.warm, agent.warm)]
+    assert [end[0] for end in ends] == ["False", "True", "True"]
+    assert [end[1] for end in ends] == ["False 5"] * 3
+    for drawn in range(2, 4):
+        assert len({end[drawn] for end in ends}) == (1 if seed else 3), ends
+    assert len({end[4] for end in ends}) == 3
+
+
+def test_a_known_package_that_does_otherwise_is_dropped(make_agent, packages, known, tmp_path):
+    (packages / "rich" / "style.py").write_text(
+        KNOWN["rich/style.py"] + "other = getrandbits(24)\n")
+    (packages / "lightning" / "fabric" / "utilities" / "rank_zero.py").write_text(
+        "import os\nrank = os.environ.get('RANK')\n")
+    agent = make_agent([script_of(tmp_path, """
+        import rich.console, lightning.fabric.utilities.rank_zero, decimal
+        import sched""")])
+    agent.cold(is_recorded=True)
+    assert agent.load() == "drop rich draws random numbers as it is imported"
+    agent.end_zygote()
+    assert agent.load(["rich"]) == "drop lightning reads RANK as it is imported"
