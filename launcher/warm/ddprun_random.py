@@ -12,6 +12,9 @@ number is known in advance, and an import that draws moves all that come after i
     - so is one that draws at all, as what it makes of it may stay (a name, an identifier) and would
       be the same in all workers; but for those of which is known what stays (ddprun_known.py).
 
+Generators that packages have of their own (random.Random()) begin with a seed from the system, too,
+unless they are given one, and are seeded anew like the common ones.
+
 A generator has been seeded if its state is none that drawing leads to. Two of them are Mersenne
 twisters, which are wound forward to find that out; the third one tells its seed.
 
@@ -126,6 +129,30 @@ class _Loader:
         self._watch.begin(self._name)
 
 
+class _OwnGenerators:
+    """Those of packages that the system has seeded. Notes them until a worker begins."""
+
+    def __init__(self):
+        self._kind = sys.modules["random"].Random
+        self._seed = self._kind.seed
+        self._found = {}  # id: weak reference
+
+        def noting(generator, a=None, version=2):
+            self._seed(generator, a, version)
+            self._found.pop(id(generator), None)
+            if a is None:
+                self._found[id(generator)] = sys.modules["_weakref"].ref(generator)
+
+        self._noting = self._kind.seed = noting
+
+    def seed_anew(self):
+        if self._kind.seed is self._noting:
+            self._kind.seed = self._seed
+        for generator in [reference() for reference in self._found.values()]:
+            if generator is not None:
+                generator.seed()
+
+
 class Watch:
     """Knows of each generator whether it was seeded since it is there, and what was drawn.
 
@@ -135,6 +162,7 @@ class Watch:
     def __init__(self, is_for_seeds=False):
         self._is_for_seeds = is_for_seeds  # what is drawn from torch's does not matter
         self._last = {}
+        self._own = None
         self.seeded = set()
         for name in _STATES:
             self.begin(name)
@@ -143,6 +171,13 @@ class Watch:
         value = state(name, self._is_for_seeds)
         if value is not None:
             self._last[name] = value
+        if value is not None and name == "random" and not self._is_for_seeds and not self._own:
+            self._own = _OwnGenerators()
+
+    def seed_anew(self):
+        """In a worker: what packages have of their own."""
+        if self._own:
+            self._own.seed_anew()
 
     def find_spec(self, module, path=None, target=None, asker=None):
         """Of a module that makes a generator; of no other."""

@@ -63,6 +63,42 @@ def test_what_draws_from_a_seeded_generator_is_dropped(make_agent, packages, tmp
     assert agent.warm().out == cold.out.replace("False", "True")
 
 
+@pytest.mark.parametrize("first", ["import random, owning", "import owning, random"])
+def test_generators_of_a_packages_own_are_each_workers_own(make_agent, packages, tmp_path, first):
+    """As sympy has them; but for those whose numbers the package has chosen."""
+    (packages / "owning.py").write_text(
+        "import random\nown, fixed, late = random.Random(), random.Random(3), random.Random()\n"
+        "late.seed(4)\ndraw = own.random\n")
+    agent = make_agent([script_of(tmp_path, f"""
+        {first}
+        import decimal
+        print(is_warm, owning.fixed.random(), owning.late.random(), random.Random.seed.__module__)
+        print(owning.draw(), file=sys.stderr)
+        import sched""")])
+    learnt(agent)
+    cold, warm, other = agent.cold(), agent.warm(), agent.warm()
+    assert warm.out == other.out == cold.out.replace("False", "True") and "True" in warm.out
+    assert len({cold.err, warm.err, other.err}) == 3
+
+
+def test_of_several_packages_that_are_dropped_only_what_needs_them_goes(make_agent, packages,
+                                                                       tmp_path):
+    for name, text in {"knowing": "import os\nrank = os.environ.get('RANK')\n",
+                       "drawing": "import random\ndrawn = random.random()\n",
+                       "needing": "import knowing\n", "both": "import drawing, needing\n",
+                       "free": "import fractions\n"}.items():
+        (packages / f"{name}.py").write_text(text)
+    agent = make_agent([script_of(tmp_path, f"""
+        dropped = [{", ".join(map(ahead, ("knowing", "drawing", "needing", "both")))}]
+        is_ahead = {ahead("free", "fractions", "random")}
+        import both, free, decimal
+        print(is_warm, is_ahead, dropped, both.needing.knowing.rank)
+        import sched""")])
+    agent.cold(is_recorded=True, RANK="3")
+    assert agent.load_what_may_be().endswith(" ")
+    assert agent.warm(RANK="4").out == f"True True {[False] * 4} 4\n"
+
+
 @pytest.fixture
 def with_numpy(packages):
     """The numpy of these tests, as one that is installed there."""
