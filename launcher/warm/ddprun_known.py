@@ -62,9 +62,21 @@ class _RankZero(_Known):
         only.rank = getattr(only, "rank", module._get_rank() or 0)
 
 
+class _MetricsRank(_Known):
+    """As Lightning's, but its own, and no other can have set it."""
+    reads_rank = True
+
+    def fits(self, module):
+        return hasattr(module, "rank_zero_only") and hasattr(module, "os")
+
+    def take_again(self, module):
+        module.rank_zero_only.rank = int(module.os.environ.get("LOCAL_RANK", 0))
+
+
 _KNOWN = {"rich.style": _RichStyle(), "transformers.utils.hub": _HubSession(),
           "lightning.fabric.utilities.rank_zero": _RankZero(),
-          "lightning_fabric.utilities.rank_zero": _RankZero()}
+          "lightning_fabric.utilities.rank_zero": _RankZero(),
+          "torchmetrics.utilities.prints": _MetricsRank()}
 
 
 def of(names):

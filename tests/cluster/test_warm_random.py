@@ -149,7 +149,7 @@ def test_what_draws_from_numpys_seeded_generator_is_dropped(make_agent, packages
     assert agent.warm().out == cold.out.replace("False", "True")
 
 
-# As rich, transformers and Lightning have it.
+# As rich, transformers, Lightning and its metrics have it.
 KNOWN = {
     "rich/style.py": "from itertools import count\nfrom random import getrandbits\n"
                      "_id_generator = count(getrandbits(24))\n",
@@ -161,8 +161,12 @@ KNOWN = {
         "def _get_rank():\n"
         "    return int(os.environ['RANK']) if 'RANK' in os.environ else None\n"
         "rank_zero_only.rank = getattr(rank_zero_only, 'rank', _get_rank() or 0)\n",
+    "torchmetrics/utilities/prints.py":
+        "import os\ndef rank_zero_only(function):\n    pass\n"
+        "rank_zero_only.rank = getattr(rank_zero_only, 'rank', "
+        "int(os.environ.get('LOCAL_RANK', 0)))\n",
     "lightning/trainer.py": "import lightning.fabric.utilities.rank_zero, rich.console\n"
-                            "import transformers.utils.hub\n",
+                            "import transformers.utils.hub, torchmetrics.utilities.prints\n",
 }
 
 
@@ -186,14 +190,17 @@ def test_what_known_packages_keep_is_each_workers_own(make_agent, packages, know
         was_set = hasattr(lightning.utilities.rank_zero_only, "rank")
         import lightning.trainer, decimal, rich.style, transformers.utils.hub
         print(is_ahead)
-        print(was_set, lightning.utilities.rank_zero_only.rank)
+        print(was_set, lightning.utilities.rank_zero_only.rank,
+              lightning.trainer.torchmetrics.utilities.prints.rank_zero_only.rank)
         print(next(rich.style._id_generator), random.random(), sep="\\n")
         print(transformers.utils.hub.SESSION_ID)
         import sched""")])
+    agent.rank_names.append("LOCAL_RANK")
     assert learnt(agent).endswith(" ")
-    ends = [run(RANK="5").out.split("\n") for run in (agent.cold, agent.warm, agent.warm)]
+    ends = [run(RANK="5", LOCAL_RANK="3").out.split("\n")
+            for run in (agent.cold, agent.warm, agent.warm)]
     assert [end[0] for end in ends] == ["False", "True", "True"]
-    assert [end[1] for end in ends] == ["False 5"] * 3
+    assert [end[1] for end in ends] == ["False 5 3"] * 3
     for drawn in range(2, 4):
         assert len({end[drawn] for end in ends}) == (1 if seed else 3), ends
     assert len({end[4] for end in ends}) == 3
