@@ -37,6 +37,12 @@ struct nfs_server {
   fault_file_system& disk;
   std::mutex& mutex;
   std::map<std::string, std::size_t> changes = {};
+
+  // What the machines remember of before is known to be old, once they ask: changes count in time.
+  void restart() {
+    for (auto& [folder, count] : changes)
+      ++count;
+  }
 };
 
 class nfs_client : public worker::file_system {

@@ -1,0 +1,103 @@
+// A job of two ranks that is killed at any step of either of them, and one whose disk loses power
+// at any step: the next job finds what was reported saved, wherever its ranks run. On NFS each of
+// them runs on the other machine then, which may remember of the folder what it was.
+#include "tests/support/catch.hpp"
+#include "tests/worker/snapshot/two_ranks.hpp"
+
+#include <utility>
+
+namespace ddprun::tests {
+namespace {
+
+struct life {
+  std::size_t of_rank[two_ranks::ranks] = {};
+  std::size_t of_disk = 0;
+};
+
+// How many steps a round has, after one that went well.
+life steps_of_a_round(shared_by how, std::uint32_t writers) {
+  two_ranks test(how, writers);
+  test.live(1);
+  life steps;
+  for (std::uint32_t rank = 0; rank < two_ranks::ranks; ++rank)
+    steps.of_rank[rank] = test.views[rank].steps();
+  steps.of_disk = test.disk.steps();
+  test.live(2);
+  for (std::uint32_t rank = 0; rank < two_ranks::ranks; ++rank)
+    steps.of_rank[rank] = test.views[rank].steps() - steps.of_rank[rank];
+  steps.of_disk = test.disk.steps() - steps.of_disk;
+  return steps;
+}
+
+std::pair<shared_by, std::uint32_t> generate_folder() {
+  return GENERATE(std::pair(shared_by::one_disk, 1u), std::pair(shared_by::one_disk, 2u),
+                  std::pair(shared_by::nfs, 1u), std::pair(shared_by::nfs, 2u),
+                  std::pair(shared_by::nfs_with_nocto, 1u),
+                  std::pair(shared_by::nfs_with_nocto, 2u));
+}
+
+// What a cut at one of its steps breaks first, on a disk that `lie` may have lie from the start.
+template <typename Lie>
+std::string first_wrong_after_a_cut(shared_by how, std::uint32_t writers, bool is_remembered,
+                                    Lie lie) {
+  const std::size_t steps = steps_of_a_round(how, writers).of_disk;
+  for (std::size_t at = 0; at < steps; ++at) {
+    two_ranks test(how, writers, static_cast<unsigned>(at));
+    lie(test.disk);
+    test.live(1);
+    if (test.reported != 30) return "nothing saved";
+    test.disk.cut_power(test.disk.steps() + at);
+    test.live(2);
+    test.restart_server();
+    if (!is_remembered) test.start_machines();
+    const std::string wrong = test.check(3);
+    if (wrong.empty()) continue;
+    return "cut at step " + std::to_string(at) + " of " + std::to_string(steps) + ": " + wrong +
+           "; " + test.messages.text();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a job that is killed at any step of a rank costs no snapshot", "[snapshot]") {
+  const auto [how, writers] = generate_folder();
+  const life steps = steps_of_a_round(how, writers);
+  for (std::uint32_t rank = 0; rank < two_ranks::ranks; ++rank) {
+    for (std::size_t at = 0; at < steps.of_rank[rank]; ++at) {
+      INFO("shared by " << static_cast<int>(how) << ", writers " << writers << ", rank " << rank
+                        << ", killed at step " << at << " of " << steps.of_rank[rank]);
+      two_ranks test(how, writers);
+      test.live(1);
+      REQUIRE(test.reported == 30);
+      test.views[rank].kill_job_at(test.views[rank].steps() + at);
+      test.live(2);
+      const std::string wrong = test.check(3);
+      INFO(test.messages.text());
+      REQUIRE(wrong == "");
+      test.reported = 1000;
+      // What the killed job remembered is as old as can be.
+      REQUIRE(test.check(4) == "");
+    }
+  }
+}
+
+TEST_CASE("a power cut at any step of the folder's disk costs no snapshot", "[snapshot]") {
+  const auto [how, writers] = generate_folder();
+  const auto honest = [](fault_file_system&) {};
+  INFO("shared by " << static_cast<int>(how) << ", writers " << writers);
+  CHECK(first_wrong_after_a_cut(how, writers, true, honest) == "");
+  // The machines may have lost their power, too.
+  if (how != shared_by::one_disk) {
+    CHECK(first_wrong_after_a_cut(how, writers, false, honest) == "");
+  }
+}
+
+TEST_CASE("a server that lies about a sync is caught by the checker", "[snapshot]") {
+  const auto in_files = [](fault_file_system& disk) { disk.lie_about_file_sync(); };
+  const auto in_folders = [](fault_file_system& disk) { disk.lie_about_folder_sync(); };
+  CHECK(first_wrong_after_a_cut(shared_by::nfs, 1, true, in_files) != "");
+  CHECK(first_wrong_after_a_cut(shared_by::nfs, 1, true, in_folders) != "");
+}
+
+}  // namespace ddprun::tests
