@@ -53,6 +53,7 @@ def test_state_and_training_on_a_gpu(cluster):
         "right: a snapshot has what the caller's stream was still to write",
         "right: tensors of any length and order are kept, through bounded pinned memory",
         "right: and by a save that is waited for",
+        "right: and by a save that copies them while the program goes on",
         "right: a pass to warm up leaves buffers and random numbers of the GPU as they were",
         "right: bfloat16 by autocast, with gradients of float32",
         "right: a batch for the GPU lies in pinned memory",

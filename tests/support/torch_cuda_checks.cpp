@@ -105,10 +105,12 @@ std::vector<std::pair<std::string, torch::Tensor>> tensors_of_many_kinds(c10::De
   };
 }
 
+enum class save_kind { asynchronous, waited_for, late };
+
 // All of them go into a snapshot behind what the stream still writes, and are changed as soon as
-// save() is over, as by the next step; read again, they are what they were, through no more pinned
-// memory than is promised.
-bool keeps_tensors_of_many_kinds(c10::Device device, bool is_asynchronous) {
+// save() is over, or they are copied late, as by the next step; read again, they are what they
+// were, through no more pinned memory than is promised.
+bool keeps_tensors_of_many_kinds(c10::Device device, save_kind kind) {
   const auto before = tensors_of_many_kinds(device);
   std::vector<torch::Tensor> expected, kept;
   for (const auto& [name, tensor] : before)
@@ -127,15 +129,19 @@ bool keeps_tensors_of_many_kinds(c10::Device device, bool is_asynchronous) {
   for (std::size_t at = 0; at < before.size(); ++at) {
     kept[at].copy_(before[at].second, /*non_blocking=*/true);
     state.replicated.tensors.push_back(worker::view_of(before[at].first, kept[at]));
+    state.replicated.tensors.back().may_be_late = true;
   }
   const folder there;
   std::string problem;
   worker::snapshots_options options;
   options.folder = there.path;
-  options.is_asynchronous = is_asynchronous;
+  options.is_asynchronous = kind != save_kind::waited_for;
   auto opened = worker::snapshots::open(worker::environment(), options, problem);
   if (!opened) return complain(problem);
-  if ((*opened)->save(1, 1, state)) return complain((*opened)->problem());
+  const auto error =
+      kind == save_kind::late ? (*opened)->begin_save(1, 1, state) : (*opened)->save(1, 1, state);
+  if (error) return complain((*opened)->problem());
+  (*opened)->wait_until_copied();
   for (auto& tensor : kept)
     tensor.zero_();
   if ((*opened)->close()) return complain((*opened)->problem());
@@ -210,9 +216,12 @@ int main() {
     auto group = worker::process_group::join(here, options);
     tell(fetches_behind_the_stream(device),
          "a snapshot has what the caller's stream was still to write");
-    tell(keeps_tensors_of_many_kinds(device, true),
+    tell(keeps_tensors_of_many_kinds(device, save_kind::asynchronous),
          "tensors of any length and order are kept, through bounded pinned memory");
-    tell(keeps_tensors_of_many_kinds(device, false), "and by a save that is waited for");
+    tell(keeps_tensors_of_many_kinds(device, save_kind::waited_for),
+         "and by a save that is waited for");
+    tell(keeps_tensors_of_many_kinds(device, save_kind::late),
+         "and by a save that copies them while the program goes on");
     tell(leaves_no_trace(group, device),
          "a pass to warm up leaves buffers and random numbers of the GPU as they were");
     tell(trains_in_bfloat16(group, device), "bfloat16 by autocast, with gradients of float32");

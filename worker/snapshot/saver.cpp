@@ -41,8 +41,16 @@ bool saver::give_up(const deadline& until) {
 void saver::begin(job next) {
   const std::lock_guard lock(mutex_);
   DDPRUN_ASSERT(!next_);
+  const auto* const written = std::get_if<files>(&next.file);
+  const bool will_be_made = !(failure_ && failure_->is_final);
+  is_copied_ = !will_be_made || written == nullptr || written->late.empty();
   next_.emplace(std::move(next));
   changed_.notify_all();
+}
+
+void saver::wait_until_copied() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return is_copied_; });
 }
 
 void saver::wait() {
@@ -82,7 +90,13 @@ void saver::run() {
   for (;;) {
     changed_.wait(lock, [this] { return is_over_ || next_ || is_to_trust_; });
     if (is_over_) return;
-    if (is_to_trust_) {
+    if (next_ && !is_copied_) {
+      // Before all else, for training waits for it. begin() puts no other one there meanwhile.
+      lock.unlock();
+      bring_late(*next_);
+      lock.lock();
+      is_copied_ = true;
+    } else if (is_to_trust_) {
       lock.unlock();
       trust();
       lock.lock();
@@ -102,6 +116,20 @@ void saver::run() {
     }
     changed_.notify_all();
   }
+}
+
+// The other ranks must hear of what goes wrong here: it is the reason why this one has no file.
+void saver::bring_late(job& next) const try {
+  for (auto& bring : std::get<files>(next.file).late) {
+    if (is_cancelled_) {
+      next.file = failure{errc::timed_out, "given up before the state was copied"};
+      return;
+    }
+    std::exchange(bring, nullptr)();  // what it holds need not wait for the disk
+  }
+} catch (const std::exception& error) {  // of a tensor's copy
+  next.file =
+      failure{errc::invalid_argument, std::string("cannot fetch the state: ") + error.what()};
 }
 
 std::string saver::path(const snapshot_info& info) const {

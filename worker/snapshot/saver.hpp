@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -37,6 +38,7 @@ class saver {
     std::vector<std::uint32_t> replicated{0};  // ranks that write a share of what all have alike
     std::uint64_t deal = 0;  // the checksum of who writes what: the same on all ranks
     std::string index;       // rank 0's; empty: none, as it writes all of that
+    std::vector<std::function<void()>> late;  // bring what of the layout's bytes is still to come
   };
   // Files to write, or why this rank has none.
   struct job {
@@ -54,6 +56,9 @@ class saver {
 
   // The one before must be over. What the layout's tensors point to must stay until this one is.
   void begin(job next);
+  // Until all that is late of the last one is brought, or will not be: it waits for no other rank
+  // and no disk.
+  void wait_until_copied();
   void wait();
   // The same, up to then. True: it is over.
   bool wait_until(const deadline& until);
@@ -73,6 +78,7 @@ class saver {
  private:
   void run();
   void trust();
+  void bring_late(job& next) const;
   std::optional<failure> make(const job& next);
   outcome_word settle(snapshot_order order, const std::string& topic, const std::string& what);
   written_word write(const job& next) const;
@@ -94,6 +100,7 @@ class saver {
   std::optional<job> next_;  // until it is over
   std::optional<failure> failure_;
   std::optional<snapshot_order> saved_;
+  bool is_copied_ = true;  // what is late of the next one
   bool is_to_trust_ = false;
   std::atomic<bool> is_cancelled_{false};
   bool is_over_ = false;

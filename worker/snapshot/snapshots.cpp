@@ -125,6 +125,20 @@ result<saver::files> snapshots::parts::files_of(const snapshot_state& state,
 }
 
 error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state) {
+  return save(step, epoch, state, false);
+}
+
+error_code snapshots::begin_save(std::uint64_t step, std::uint64_t epoch,
+                                 const snapshot_state& state) {
+  return save(step, epoch, state, true);
+}
+
+void snapshots::wait_until_copied() {
+  parts_->writer->wait_until_copied();
+}
+
+error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
+                           bool is_late) {
   parts& all = *parts_;
   const auto earlier = wait();
   const auto saved = all.writer->saved();
@@ -145,7 +159,7 @@ error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapsh
   if (!error && all.options.is_asynchronous) {
     // Whatever happens, the other ranks must hear of it.
     try {
-      error = all.staging.stage(mine->layout);
+      error = all.staging.stage(mine->layout, is_late ? &mine->late : nullptr);
       if (error) {
         problem = "no memory for a copy of " + std::to_string(mine->layout.header.data_bytes) +
                   " bytes: " + error.message();

@@ -101,6 +101,13 @@ class snapshots {
   // that has gone back to an earlier step opens the snapshots anew, and is the newer one then.
   // The state is another's; on return it is copied, or, without asynchronous saving, written.
   error_code save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state);
+  // The same, but that tensors which may be late (training_state: parameters, and what the
+  // optimizer keeps of them) are copied while the program goes on. It calls wait_until_copied()
+  // before it changes, or lets go of, any of them: before each step of an optimizer. What goes
+  // wrong with a copy is told as what goes wrong with the disk.
+  error_code begin_save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state);
+  // Waits for no other rank and no disk. At once where nothing is late.
+  void wait_until_copied();
   // Called by each rank that is left when others have died, with the state after the last step that
   // it has finished: they agree on the greatest step, and one of them writes it, with what all
   // ranks have alike and nothing of what is a rank's own (resumed()->own is none then). The
@@ -135,6 +142,8 @@ class snapshots {
   explicit snapshots(std::unique_ptr<parts> made);
 
   error_code take_failure();
+  error_code save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
+                  bool is_late);
 
   std::unique_ptr<parts> parts_;
   std::optional<resumed_snapshot> resumed_;

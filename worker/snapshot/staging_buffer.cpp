@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace ddprun::worker {
 namespace {
@@ -63,19 +64,30 @@ void staging_buffer::copy_all(const std::vector<piece>& pieces) {
     other.join();
 }
 
-error_code staging_buffer::stage(rank_file_layout& layout) {
+error_code staging_buffer::stage(rank_file_layout& layout,
+                                 std::vector<std::function<void()>>* late) {
   if (auto error = grow(layout.header.data_bytes)) return error;
   char* to = bytes_;
   std::vector<piece> pieces;
   for (const std::size_t index : layout.header.order) {
     tensor_view& tensor = layout.tensors[index];
     const std::size_t bytes = bytes_of(tensor).value();
-    if (tensor.copy) {
-      tensor.copy(to);
-      tensor.copy = nullptr;
+    const bool is_late = late != nullptr && tensor.may_be_late;
+    if (auto copy = std::exchange(tensor.copy, nullptr)) {
+      if (is_late) {
+        late->push_back([copy = std::move(copy), to] { copy(to); });
+      } else {
+        copy(to);
+      }
     } else {
-      for (std::size_t at = 0; at < bytes; at += piece_bytes)
-        pieces.push_back({to + at, tensor.bytes.substr(at, piece_bytes)});
+      for (std::size_t at = 0; at < bytes; at += piece_bytes) {
+        const piece next{to + at, tensor.bytes.substr(at, piece_bytes)};
+        if (is_late) {
+          late->push_back([next] { streaming_copy(next.to, next.from); });
+        } else {
+          pieces.push_back(next);
+        }
+      }
     }
     tensor.bytes = {to, bytes};
     to += bytes;

@@ -9,6 +9,7 @@
 #include "worker/snapshot/rank_file.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -21,8 +22,10 @@ class staging_buffer {
   staging_buffer(const staging_buffer&) = delete;
   staging_buffer& operator=(const staging_buffer&) = delete;
 
-  // Copies the tensors; their views are of the copies then. Out of memory: ENOMEM.
-  error_code stage(rank_file_layout& layout);
+  // Copies the tensors; their views are of the copies then. Out of memory: ENOMEM. With `late`
+  // those that may be late are not copied here, but by what is added to it, one after the other, in
+  // any thread.
+  error_code stage(rank_file_layout& layout, std::vector<std::function<void()>>* late = nullptr);
   std::size_t size() const { return size_; }
 
  private:

@@ -62,6 +62,9 @@ struct tensor_view : tensor_description {
   // Where the bytes do not lie in host memory in this order (on a GPU, or a transposed view):
   // brings them to `to`, and has done so on return. `bytes` is not looked at then.
   std::function<void(char* to)> copy;
+  // Only the optimizer's step changes it: it may be copied beside the next forward and backward
+  // pass, on another thread (snapshots::begin_save).
+  bool may_be_late = false;
   std::optional<tensor_piece> piece_of;  // of a rank's own only
 };
 

@@ -84,6 +84,11 @@ std::vector<std::pair<std::string, at::Tensor>> kept_state::tensors() const {
     for (const auto& each : module->named_buffers())
       all.emplace_back(name + "." + each.key(), each.value());
   }
+  return all;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> kept_state::averages() const {
+  std::vector<std::pair<std::string, at::Tensor>> all;
   for (const auto& [name, average] : averages_) {
     for (const auto& each : average->tensors())
       all.emplace_back(name + "." + each.name, each.average);
@@ -103,12 +108,18 @@ bool kept_state::is_alike(std::string_view tensor) const {
 void kept_state::add_to(snapshot_part& part) const {
   for (const auto& [name, tensor] : tensors())
     part.tensors.push_back(view_of(name, tensor));
+  for (const auto& [name, tensor] : averages()) {
+    part.tensors.push_back(view_of(name, tensor));
+    part.tensors.back().may_be_late = true;
+  }
   for (const auto& [name, each] : texts_)
     part.values[name] = each.get();
 }
 
 void kept_state::load(const snapshot_part& part, const std::string& path) const {
-  const auto mine = tensors();
+  auto mine = tensors();
+  const auto averaged = averages();
+  mine.insert(mine.end(), averaged.begin(), averaged.end());
   const auto there = by_name(part);
   std::vector<const tensor_view*> found;
   for (const auto& [name, tensor] : mine) {

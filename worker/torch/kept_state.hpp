@@ -35,7 +35,7 @@ class kept_state {
   void add(const std::string& name, std::function<std::string()> to_text,
            std::function<void(const std::string&)> from_text);
 
-  // Tensors lie where they are.
+  // Tensors lie where they are. Those of averages, which only update() changes, may be late.
   void add_to(snapshot_part& part) const;
   // All is compared before the first one is changed.
   void load(const snapshot_part& part, const std::string& path) const;
@@ -49,7 +49,8 @@ class kept_state {
   };
   std::string take(const std::string& name);
   // Under their names in the snapshot.
-  std::vector<std::pair<std::string, at::Tensor>> tensors() const;
+  std::vector<std::pair<std::string, at::Tensor>> tensors() const;  // but of averages
+  std::vector<std::pair<std::string, at::Tensor>> averages() const;
 
   std::map<std::string, text> texts_;
   std::map<std::string, at::Tensor*> tensors_;

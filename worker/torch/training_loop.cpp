@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -45,11 +46,15 @@ class training_loop::work final : public loop_work {
   snapshot_state view() override {
     auto state = training_.view();
     kept_.add_to(state.replicated);
+    remember_parameters();
     return state;
   }
   void load(const resumed_snapshot& from) override {
     training_.load(from);
     kept_.load(from.replicated, from.path);
+  }
+  void set_wait_until_copied(std::function<void()> wait) override {
+    wait_until_copied_ = std::move(wait);
   }
   // Each rank's BatchNorm has the averages of its own samples.
   bool is_alike(std::string_view tensor) override {
@@ -72,7 +77,9 @@ class training_loop::work final : public loop_work {
     parallel_.module().train();
     for (auto* const each : loaders_)
       each->begin(epoch, passes);
-    if (on_epoch_begin) on_epoch_begin(epoch, steps);
+    if (!on_epoch_begin) return;
+    wait_until_copied();
+    on_epoch_begin(epoch, steps);
   }
   void step(std::uint64_t epoch, std::uint64_t step, std::span<const sample_span> passes) override {
     remember_buffers();
@@ -135,6 +142,13 @@ class training_loop::work final : public loop_work {
   std::function<void(const epoch_end&)> on_epoch_end;
 
  private:
+  // What is being copied, as it was.
+  struct copied_parameter {
+    std::string name;
+    at::Tensor tensor;
+    std::int64_t version = 0;
+    const void* address = nullptr;
+  };
   // A meter whose values lie where they were computed.
   struct tensor_meter {
     std::string name;
@@ -184,6 +198,29 @@ class training_loop::work final : public loop_work {
     const autocast_scope casting(device().type(), is_half ? at::kHalf : at::kBFloat16);
     return loss_(batch);
   }
+  // They may be late in the view that is taken.
+  void remember_parameters() {
+    copied_.clear();
+    if (!options_.copies_late) return;
+    for (const auto& each : parallel_.module().named_parameters())
+      copied_.push_back({each.key(), each.value(), version(each.value()), address(each.value())});
+  }
+  static std::int64_t version(const at::Tensor& tensor) {
+    return tensor.is_inference() ? 0 : tensor._version();
+  }
+  static const void* address(const at::Tensor& tensor) {
+    return tensor.layout() == at::kStrided ? tensor.const_data_ptr() : nullptr;
+  }
+  // A snapshot that holds half of a change would be whole by its checksum.
+  void wait_until_copied() {
+    if (!wait_until_copied_) return;
+    wait_until_copied_();
+    for (const auto& each : std::exchange(copied_, {})) {
+      if (version(each.tensor) == each.version && address(each.tensor) == each.address) continue;
+      throw std::logic_error("training loop: the loss has changed parameter '" + each.name +
+                             "', which a snapshot copied meanwhile: set copies_late = false");
+    }
+  }
   void update(std::uint64_t step) {
     // All ranks have the same gradients, and so leave the same steps out.
     const bool is_sound = !scaler_ || scaler_->scale_down(parallel_.module().parameters());
@@ -195,6 +232,7 @@ class training_loop::work final : public loop_work {
       for (auto& group : optimizer_.param_groups())
         group.options().set_lr(options_.learning_rate(step));
     }
+    wait_until_copied();
     if (is_sound) {
       optimizer_.step();
       for (auto* const each : averages_)
@@ -222,6 +260,8 @@ class training_loop::work final : public loop_work {
   std::vector<exponential_moving_average*> averages_;
   std::vector<batch_queue*> loaders_;
   loss_function loss_;
+  std::vector<copied_parameter> copied_;
+  std::function<void()> wait_until_copied_;                  // none: nothing is kept
   std::vector<std::pair<std::string, at::Tensor>> buffers_;  // under their names in snapshots
   std::vector<at::Tensor> before_;                           // their values, where they are kept
   std::vector<tensor_meter> meters_{{"loss", {}, 0}};

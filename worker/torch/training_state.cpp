@@ -23,13 +23,26 @@ constexpr const char* rates_name = "optimizer.lr";
 const std::string model_prefix = "model.";
 const std::string state_prefix = "optimizer.state.";
 
-std::vector<std::pair<std::string, at::Tensor>> tensors_of(const torch::nn::Module& model) {
-  std::vector<std::pair<std::string, at::Tensor>> all;
+struct named_tensor {
+  std::string name;
+  at::Tensor tensor;
+  bool is_parameter = true;  // or a buffer
+};
+
+std::vector<named_tensor> tensors_of(const torch::nn::Module& model) {
+  std::vector<named_tensor> all;
   for (const auto& each : model.named_parameters())
-    all.emplace_back(model_prefix + each.key(), each.value());
+    all.push_back({model_prefix + each.key(), each.value(), true});
   for (const auto& each : model.named_buffers())
-    all.emplace_back(model_prefix + each.key(), each.value());
+    all.push_back({model_prefix + each.key(), each.value(), false});
   return all;
+}
+
+// Of what only the optimizer's step changes.
+tensor_view late_view_of(std::string name, const at::Tensor& tensor) {
+  tensor_view view = view_of(std::move(name), tensor);
+  view.may_be_late = true;
+  return view;
 }
 
 // In the order of Python's state_dict: over all groups.
@@ -176,8 +189,10 @@ training_state::training_state(torch::nn::Module& model, torch::optim::Optimizer
 snapshot_state training_state::view() const {
   snapshot_state state;
   auto& tensors = state.replicated.tensors;
-  for (const auto& [name, tensor] : tensors_of(model_))
-    tensors.push_back(view_of(name, tensor));
+  for (const auto& each : tensors_of(model_)) {
+    tensors.push_back(each.is_parameter ? late_view_of(each.name, each.tensor)
+                                        : view_of(each.name, each.tensor));
+  }
   const auto parameters = parameters_of(optimizer_);
   for (std::size_t index = 0; index < parameters.size(); ++index) {
     auto* const of = state_of(optimizer_, parameters[index]);
@@ -185,7 +200,7 @@ snapshot_state training_state::view() const {
     field_visitor visitor;
     visitor.on_tensor = [&](std::string_view field, at::Tensor& value) {
       if (value.defined())
-        tensors.push_back(view_of(parameter_prefix(index) + std::string(field), value));
+        tensors.push_back(late_view_of(parameter_prefix(index) + std::string(field), value));
     };
     visitor.on_number = [&](std::string_view field, std::int64_t& value) {
       tensors.push_back(view_of_number(parameter_prefix(index) + std::string(field), value));
@@ -213,8 +228,8 @@ void training_state::load(const resumed_snapshot& from) {
   const auto there = by_name(from.replicated);
   comparison compared(there);
   const auto mine = tensors_of(model_);
-  for (const auto& [name, tensor] : mine)
-    compared.expect(view_of(name, tensor));
+  for (const auto& each : mine)
+    compared.expect(view_of(each.name, each.tensor));
   compared.expect_no_more(model_prefix);
   const auto parameters = parameters_of(optimizer_);
   const auto fields = fields_of(optimizer_);
@@ -229,8 +244,8 @@ void training_state::load(const resumed_snapshot& from) {
                                " learning rates in '" + rates_name + "', the optimizer " +
                                std::to_string(groups.size()) + " parameter groups");
   }
-  for (auto [name, tensor] : mine)
-    tensor.copy_(tensor_of(*there.at(name)));
+  for (const auto& each : mine)
+    each.tensor.copy_(tensor_of(*there.at(each.name)));
   for (std::size_t index = 0; index < parameters.size(); ++index)
     fill(optimizer_, parameters[index], there, parameter_prefix(index));
   for (std::size_t group = 0; group < groups.size(); ++group)

@@ -10,13 +10,13 @@
 //   if (const auto& from = kept->resumed()) training.load(*from);
 //   auto state = training.view();
 //   state.replicated.values["sampler"] = ...;          // what else the program needs to go on
-//   kept->save(step, epoch, state);
+//   kept->save(step, epoch, state);                    // and after each step kept->progress(step)
 //
 // Optimizers: Adam, AdamW, SGD, RMSprop, Adagrad. Their settings but the learning rate are the
 // program's: they are not kept.
 //
 // Thread rule: one thread, which does not train meanwhile. Ownership: model and optimizer must
-// outlive it, and stay unchanged until a view is no longer used.
+// outlive it, and what a view shows must stay as it is until save() is over (begin_save(): later).
 // Errors: training_state_error, whose text lists what does not fit.
 #pragma once
 
@@ -34,6 +34,8 @@ class training_state {
   training_state(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
 
   // Tensors in host memory lie where they are; others are fetched when the snapshot copies them.
+  // Parameters, and what the optimizer keeps of each, may be late; buffers and generators, which a
+  // forward pass changes, may not.
   snapshot_state view() const;
 
   // All names, types and shapes are compared before the first one is changed. Generators stay as

@@ -80,6 +80,10 @@ void loop_driver::run() {
   } catch (const process_group_error&) {
     save_emergency();
     throw;
+  } catch (...) {
+    // Whoever catches it may change what is being copied.
+    if (snapshots_) snapshots_->wait_until_copied();
+    throw;
   }
   if (!snapshots_) return;
   // Without the last one the job has not done what it was started for.
@@ -101,6 +105,7 @@ void loop_driver::open_snapshots() {
   auto opened = snapshots::open(here_, keeping, problem);
   if (!opened) throw std::runtime_error(problem);
   snapshots_ = std::move(*opened);
+  work_.set_wait_until_copied([this] { snapshots_->wait_until_copied(); });
 }
 
 void loop_driver::resume() {
@@ -254,13 +259,15 @@ snapshot_state loop_driver::state_at(const training_place& next) {
   return state;
 }
 
-// Training goes on while it is written.
+// Training goes on while it is written, and while what the next step changes last is copied.
 void loop_driver::save(const training_place& next) {
   if (!snapshots_) return;
   wait_together();
   check(snapshots_->wait());  // for the one before, which is to be told as what it is
   tell_saved();
-  check(snapshots_->save(next.step, next.epoch, state_at(next)));
+  const auto state = state_at(next);
+  check(options_.copies_late ? snapshots_->begin_save(next.step, next.epoch, state)
+                             : snapshots_->save(next.step, next.epoch, state));
   epochs_saved_ = next.epoch - 1;
 }
 

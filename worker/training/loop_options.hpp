@@ -31,6 +31,9 @@ struct training_loop_options {
   save_times save;
   std::size_t keep = 3;       // newest snapshots
   std::uint32_t writers = 0;  // of a snapshot: snapshots_options
+  // What only the optimizer's step changes is copied beside the next forward and backward passes.
+  // False: before they begin, for a loss that changes parameters itself.
+  bool copies_late = true;
   // How long the ranks that are left may take to save the last finished step when others have
   // died; 0: they do not. ddprun lets a worker that writes go on for up to 30 s.
   std::chrono::milliseconds emergency_grace = std::chrono::seconds(20);

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +46,9 @@ class loop_work {
 
   virtual snapshot_state view() = 0;
   virtual void load(const resumed_snapshot& from) = 0;
+  // Before the first step. What may be late of a view() must not be changed before a call of
+  // `wait_until_copied` has returned: step() calls it as late as it can.
+  virtual void set_wait_until_copied(std::function<void()> /*wait_until_copied*/) {}
   // Whether ranks have this tensor of what is replicated alike, to the bit, after each step.
   virtual bool is_alike(std::string_view tensor) = 0;
 

@@ -5,6 +5,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/worker/torch/ranks.hpp"
 #include "worker/snapshot/checksum.hpp"
+#include "worker/snapshot/reader.hpp"
 #include "worker/torch/mixed_precision.hpp"
 #include "worker/torch/training_state.hpp"
 
@@ -18,6 +19,7 @@
 
 #include <cstdio>
 #include <limits>
+#include <memory>
 #include <signal.h>
 #include <string>
 #include <unistd.h>
@@ -172,6 +174,98 @@ TEST_CASE("when a rank dies in a training loop no step is lost", "[torch]") {
   // BatchNorm's averages among them: what the unfinished pass has made of them is undone.
   for (std::size_t rank = 0; rank < 3; ++rank)
     REQUIRE(without_first_step(rest[rank]) == without_first_step(whole[rank]));
+}
+
+// Large enough that the copy is under way when the next step comes to the optimizer.
+TEST_CASE("a snapshot has what a step left, while the next one is made", "[torch]") {
+  const auto optimizer_kind = GENERATE(std::string("adam"), std::string("momentum"));
+  const tests::temporary_folder place;
+  const auto said = run_ranks(1, [&](const environment& here) -> std::string {
+    auto group = process_group::join(here);
+    torch::nn::Linear model(1024, 2048);
+    distributed_data_parallel parallel(group, *model);
+    std::unique_ptr<torch::optim::Optimizer> optimizer;
+    if (optimizer_kind == "adam") {
+      optimizer = std::make_unique<torch::optim::Adam>(model->parameters());
+    } else {
+      optimizer = std::make_unique<torch::optim::SGD>(model->parameters(),
+                                                      torch::optim::SGDOptions(0.1).momentum(0.9));
+    }
+    exponential_moving_average average(*model);
+    training_loop_options looping;
+    looping.samples = 5;
+    looping.save.steps = 3;
+    looping.folder = place.path;
+    looping.shows_progress = false;
+    looping.tell = [](std::string_view) {};
+    training_loop loop(parallel, *optimizer, looping);
+    loop.keep("average", average);
+    const training_state training(*model, *optimizer);
+    const auto sum_of = [](const snapshot_part& part, const std::string& averaged) {
+      std::vector<torch::Tensor> all;
+      for (const auto& tensor : part.tensors) {
+        if (!tensor.name.starts_with("kept.")) all.push_back(tensor_of(tensor));
+      }
+      if (const auto* tensor = part.find(averaged)) all.push_back(tensor_of(*tensor));
+      return std::to_string(all.size()) + " tensors, " + checksum_of(all);
+    };
+    std::string left, found;
+    loop.on_step([&](const step_end& done) {
+      if (done.step == 3) {
+        auto state = training.view();
+        state.replicated.tensors.push_back(
+            view_of("kept.average.weight", average.tensors().front().average));
+        left = sum_of(state.replicated, "kept.average.weight");
+      }
+      // Step 4 has changed all of it.
+      while (done.step == 4 && found.empty()) {
+        std::string problem;
+        const auto newest = read_newest_snapshot(place.path, problem);
+        if (newest && *newest) found = sum_of((*newest)->replicated, "kept.average.weight");
+      }
+    });
+    loop.run([&](training_batch&) {
+      return parallel.forward(model, torch::ones({1, 1024})).square().sum();
+    });
+    group.close();
+    return left + "; " + found;
+  });
+  const auto half = said[0].find("; ");
+  REQUIRE(half != std::string::npos);
+  REQUIRE(said[0].substr(0, half) == said[0].substr(half + 2));
+  REQUIRE(said[0].starts_with(optimizer_kind == "adam" ? "9 tensors" : "5 tensors"));
+}
+
+TEST_CASE("a loss that changes a parameter while it is copied is told so", "[torch]") {
+  const bool copies_late = GENERATE(true, false);
+  const tests::temporary_folder place;
+  const auto said = run_ranks(1, [&](const environment& here) -> std::string {
+    auto group = process_group::join(here);
+    torch::nn::Linear model(2, 1);
+    distributed_data_parallel parallel(group, *model);
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    training_loop_options looping;
+    looping.samples = 4;
+    looping.save.steps = 1;
+    looping.folder = place.path;
+    looping.shows_progress = false;
+    looping.tell = [](std::string_view) {};
+    looping.copies_late = copies_late;
+    training_loop loop(parallel, optimizer, looping);
+    loop.run([&](training_batch&) {
+      {
+        const torch::NoGradGuard no_grad;
+        model->weight.clamp_(-1, 1);
+      }
+      return parallel.forward(model, torch::ones({1, 2})).sum();
+    });
+    group.close();
+    return "ended";
+  });
+  REQUIRE(said[0] == (copies_late ? "error: training loop: the loss has changed parameter "
+                                    "'weight', which a snapshot copied meanwhile: set copies_late "
+                                    "= false"
+                                  : "ended"));
 }
 
 TEST_CASE("gradients that are not finite halve the scale and make no step", "[torch]") {

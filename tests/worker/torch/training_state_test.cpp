@@ -152,6 +152,52 @@ TEST_CASE("training goes on from a snapshot bit by bit, with each optimizer", "[
   REQUIRE(said[1] == "generator 1, rate 0.003");
 }
 
+TEST_CASE("what a forward pass changes is copied before, all else before the step", "[torch]") {
+  const std::string kind = GENERATE("amsgrad", "momentum", "rmsprop");
+  const tests::temporary_folder place;
+  const auto said = run_ranks(1, [&](const environment& here) -> std::string {
+    NormalizingNet one(4096), left(4096), found(4096);
+    auto one_optimizer = optimizer_of(kind, one);
+    step(one, *one_optimizer);
+    {
+      const torch::NoGradGuard no_grad;
+      for (std::size_t at = 0; at < one->parameters().size(); ++at)
+        left->parameters()[at].copy_(one->parameters()[at]);
+      for (std::size_t at = 0; at < one->buffers().size(); ++at)
+        left->buffers()[at].copy_(one->buffers()[at]);
+    }
+    const auto sum_of = [&](NormalizingNet& net, torch::optim::Optimizer& optimizer) {
+      double sum = 0;
+      for (const auto& tensor : training_state(*net, optimizer).view().replicated.tensors) {
+        if (tensor.name.starts_with("optimizer.")) {
+          sum += worker::tensor_of(tensor).to(torch::kDouble).sum().item<double>();
+        }
+      }
+      return sum;
+    };
+    const double left_by_optimizer = sum_of(one, *one_optimizer);
+    {
+      auto kept = open(here, place.path);
+      const training_state training(*one, *one_optimizer);
+      if (kept->begin_save(1, 0, training.view())) return kept->problem();
+      one_optimizer->zero_grad();
+      one->forward(torch::randn({6, 4})).pow(2).sum().backward();
+      kept->wait_until_copied();
+      one_optimizer->step();
+      if (kept->close()) return kept->problem();
+    }
+    auto again = here;
+    again.round = 2;
+    auto kept = open(again, place.path);
+    auto found_optimizer = optimizer_of(kind, found);
+    training_state(*found, *found_optimizer).load(*kept->resumed());
+    const bool is_same = equal(found, left) && !equal(found, one) &&
+                         sum_of(found, *found_optimizer) == left_by_optimizer;
+    return is_same ? "the same" : "differs";
+  });
+  REQUIRE(said[0] == "the same");
+}
+
 TEST_CASE("a snapshot of another model is refused with what differs", "[torch]") {
   const tests::temporary_folder place;
   const auto said = run_ranks(1, [&](const environment& here) -> std::string {

@@ -11,8 +11,10 @@
 #include <fstream>
 #include <future>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace ddprun::tests {
@@ -36,6 +38,7 @@ class counting_work final : public loop_work {
   std::function<void(std::uint64_t epoch)> in_epoch_end;
   std::function<bool(bool here)> any_of_all;  // none: this rank is alone
   bool is_stopped = false;                    // somewhere, at the next question
+  std::set<std::thread::id> copied_on;        // what may be late
 
   snapshot_state view() override {
     kept_.clear();
@@ -44,8 +47,16 @@ class counting_work final : public loop_work {
     snapshot_state state;
     state.replicated.tensors.push_back(bytes_tensor("model", kept_));
     state.own.tensors.push_back(bytes_tensor("generator", "of a rank"));
+    state.replicated.tensors.push_back(bytes_tensor("optimizer", "12345678"));
+    auto& late = state.replicated.tensors.back();
+    late.may_be_late = true;
+    late.copy = [this, bytes = late.bytes](char* to) {
+      copied_on.insert(std::this_thread::get_id());
+      bytes.copy(to, bytes.size());
+    };
     return state;
   }
+  void set_wait_until_copied(std::function<void()> wait) override { wait_ = std::move(wait); }
   void load(const resumed_snapshot& from) override {
     std::istringstream words{std::string(from.replicated.find("model")->bytes)};
     seen.clear();
@@ -68,6 +79,7 @@ class counting_work final : public loop_work {
       if (in_pass) in_pass(epoch, pass);
       seen.insert(seen.end(), pass.begin(), pass.end());
     }
+    if (wait_) wait_();
   }
   void undo_step() override { calls.push_back("undo"); }
   void let_go() override { calls.push_back("let go"); }
@@ -89,6 +101,7 @@ class counting_work final : public loop_work {
  private:
   std::string kept_;
   loop_word asked_;
+  std::function<void()> wait_;
 };
 
 // Where ranks on threads put their words together, until one is lost.
@@ -189,6 +202,16 @@ TEST_CASE("a loop goes through its epochs and saves each", "[training]") {
   CHECK((test.is_done && again.calls == std::vector<std::string>{"load"}));
   CHECK(test.told.back() ==
         "snapshot " + test.folder + "/snapshot-000001-000018: all 3 epochs are done");
+}
+
+TEST_CASE("what may be late is not copied by the thread that trains", "[training]") {
+  loop_under_test test;
+  counting_work work;
+  auto with = test.looping();
+  with.copies_late = GENERATE(true, false);
+  REQUIRE(test.run(work, with).empty());
+  CHECK(work.copied_on.size() == 1);
+  CHECK(work.copied_on.contains(std::this_thread::get_id()) == !with.copies_late);
 }
 
 TEST_CASE("several passes are one step, and the last one of an epoch may have fewer",

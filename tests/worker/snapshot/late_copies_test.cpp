@@ -1,0 +1,174 @@
+// Tensors that are copied beside what the program does next.
+#include "tests/support/catch.hpp"
+#include "tests/worker/snapshot/folder_under_test.hpp"
+#include "tests/worker/snapshot/ranks_on_threads.hpp"
+
+#include <future>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace ddprun::tests {
+namespace {
+
+using namespace ddprun::worker;
+
+// A state whose optimizer is copied once `let_go` is called.
+struct slow_state {
+  explicit slow_state(std::uint64_t step, std::uint32_t rank = 0)
+      : all(step, rank), model(all.model()), view(all.view()) {
+    auto& early = view.replicated.tensors[0];
+    early = bytes_tensor("model", model);
+    auto& late = view.replicated.tensors[1];
+    optimizer = late.bytes;
+    late.bytes = {};
+    late.may_be_late = true;
+    late.copy = [this](char* to) {
+      may_go.get_future().wait();
+      optimizer.copy(to, optimizer.size());
+    };
+  }
+  void let_go() { may_go.set_value(); }
+  // As training does it.
+  void change_what_is_early() { model.assign(model.size(), 'z'); }
+  void change_what_is_late() { optimizer.assign(optimizer.size(), 'z'); }
+
+  small_state all;
+  std::string model;
+  std::string optimizer;
+  snapshot_state view;
+  std::promise<void> may_go;
+};
+
+}  // namespace
+
+TEST_CASE("what may be late is copied while the program goes on", "[snapshot]") {
+  folder_under_test test;
+  auto kept = test.open(1);
+  slow_state state(10);
+  CHECK_FALSE(kept->begin_save(10, 1, state.view));
+  state.change_what_is_early();
+  state.let_go();
+  kept->wait_until_copied();
+  state.change_what_is_late();
+  CHECK_FALSE(kept->wait());
+  CHECK(test.next_step() == 10);
+}
+
+TEST_CASE("bytes that may be late are all copied once that was waited for", "[snapshot]") {
+  folder_under_test test;
+  auto kept = test.open(1);
+  for (const std::uint64_t step : {10u, 20u, 30u}) {
+    const small_state all(step);
+    std::string model = all.model();
+    auto state = all.view();
+    state.replicated.tensors[0] = bytes_tensor("model", model);
+    state.replicated.tensors[0].may_be_late = true;
+    CHECK_FALSE(kept->begin_save(step, 1, state));
+    kept->wait_until_copied();
+    model.assign(model.size(), 'z');
+    CHECK_FALSE(kept->wait());
+    CHECK(test.next_step() == step);
+    kept = test.open(step);
+  }
+}
+
+TEST_CASE("a program that does not ask for it has all copied by save()", "[snapshot]") {
+  const bool is_asynchronous = GENERATE(true, false);
+  folder_under_test test;
+  test.is_asynchronous = is_asynchronous;
+  auto kept = test.open(1);
+  slow_state state(10);
+  state.let_go();
+  // Without a thread that writes there is none that copies.
+  const auto error =
+      is_asynchronous ? kept->save(10, 1, state.view) : kept->begin_save(10, 1, state.view);
+  CHECK_FALSE(error);
+  state.change_what_is_early();
+  state.change_what_is_late();
+  CHECK_FALSE(kept->wait());
+  CHECK(test.next_step() == 10);
+}
+
+TEST_CASE("a late copy that fails is the save's failure, on all ranks", "[snapshot]") {
+  job_under_test test;
+  auto ranks = test.open(1, 2);
+  require_open(ranks);
+  CHECK(save(ranks, 10) == all(2));
+  std::vector<error_code> errors(2);
+  test.on_all(2, [&](std::uint32_t rank) {
+    const small_state all(20, rank);
+    auto state = all.view();
+    state.replicated.tensors[1].may_be_late = true;
+    if (rank == 0) {
+      state.replicated.tensors[1].copy = [](char*) { throw std::runtime_error("no such device"); };
+    }
+    (void)ranks[rank].job->begin_save(20, 0, state);
+    ranks[rank].job->wait_until_copied();
+    errors[rank] = ranks[rank].job->wait();
+  });
+  CHECK(errors == all(2, errc::invalid_argument));
+  for (const auto& each : ranks)
+    CHECK(each.job->problem() == "cannot save snapshot " + test.folder +
+                                     "/snapshot-000001-000020: rank 0: cannot fetch the state: "
+                                     "no such device");
+  CHECK(save(ranks, 30) == all(2));
+}
+
+TEST_CASE("a late copy waits for no other rank", "[snapshot]") {
+  job_under_test test;
+  auto ranks = test.open(1, 2);
+  require_open(ranks);
+  CHECK(save(ranks, 10) == all(2));
+  ranks[1].job.reset();
+  slow_state state(20);
+  CHECK_FALSE(ranks[0].job->begin_save(20, 1, state.view));
+  CHECK(!ranks[0].job->is_saved(std::chrono::milliseconds::zero()));
+  state.let_go();
+  ranks[0].job->wait_until_copied();
+  state.change_what_is_late();
+  ranks[0].job.reset();  // which gives up
+  ranks = test.open(2, 2);
+  require_open(ranks);
+  CHECK(ranks[0].job->resumed()->info.step == 10);
+}
+
+// Until the emergency gives up what is under way, or after that: either may come first.
+TEST_CASE("an emergency snapshot ends a late copy and has its own", "[snapshot]") {
+  job_under_test test;
+  auto ranks = test.open(1, 3);
+  require_open(ranks);
+  CHECK(save(ranks, 10) == all(3));
+  ranks[2].job.reset();
+  slow_state states[] = {slow_state(20, 0), slow_state(20, 1)};
+  std::vector<error_code> errors(2);
+  test.on_all(2, [&](std::uint32_t rank) {
+    auto& job = *ranks[rank].job;
+    (void)job.begin_save(20, 0, states[rank].view);
+    std::thread copying([&] { states[rank].let_go(); });
+    errors[rank] = job.save_emergency(21, 0, small_state(21, rank).view(), patience);
+    copying.join();
+  });
+  CHECK(errors == all(2));
+  ranks = test.open(2, 3);
+  require_open(ranks);
+  for (const auto& each : ranks) {
+    REQUIRE(each.job->resumed());
+    CHECK(small_state(21).compare(*each.job->resumed()) == "");
+  }
+}
+
+TEST_CASE("a job that ends while something is copied late lets go of it", "[snapshot]") {
+  folder_under_test test;
+  auto kept = test.open(1);
+  CHECK_FALSE(save(kept, 10));
+  slow_state state(20);
+  CHECK_FALSE(kept->begin_save(20, 1, state.view));
+  state.let_go();
+  kept.reset();
+  state.change_what_is_late();
+  const auto step = test.next_step();
+  CHECK((step == 10 || step == 20));
+}
+
+}  // namespace ddprun::tests
