@@ -6,7 +6,7 @@
 namespace ddprun::net {
 namespace {
 
-// "Unlimited" and limits beyond any use are taken as this.
+// Larger limits, "unlimited" among them, count as this one.
 constexpr rlim_t limit_max = 1 << 20;
 
 }  // namespace

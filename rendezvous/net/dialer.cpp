@@ -17,7 +17,8 @@ bool contains(const endpoints& all, const tcp::endpoint& one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-// Dialing a free port of the ephemeral range on this host can connect a socket to itself.
+// If the port is in this host's ephemeral range and nothing listens there, connecting can pick that
+// port as the source and connect the socket to itself. That is refused.
 error_code refusal_of_self(const tcp::socket& socket) {
   error_code failed;
   const bool same = socket.local_endpoint(failed) == socket.remote_endpoint(failed);
@@ -45,7 +46,7 @@ struct dialer::attempt : std::enable_shared_from_this<dialer::attempt> {
   };
 
   executor where;
-  std::string name;  // "node-a:29400"
+  std::string name;  // "node-a:29400", for messages
   handler done;      // null once it was called or cancelled
   asio::steady_timer timer;
   asio::steady_timer next_timer;
@@ -70,7 +71,7 @@ struct dialer::attempt : std::enable_shared_from_this<dialer::attempt> {
     });
   }
 
-  // More may be added later.
+  // May be called again: a look-up that ends later adds what it found.
   void add(const endpoints& found) {
     if (!done || !begun) return;
     const std::size_t before = candidates.size();
@@ -91,6 +92,7 @@ struct dialer::attempt : std::enable_shared_from_this<dialer::attempt> {
                                            [self = shared_from_this(), index](error_code error) {
                                              if (self->done) self->connected(index, error);
                                            });
+    // A path that drops packets does not answer, so the next address is tried beside this one.
     next_timer.expires_after(next_address_after);
     next_timer.async_wait([self = shared_from_this()](error_code error) {
       if (!error && self->done) self->try_next();
@@ -204,7 +206,7 @@ void dialer::looked_up(error_code error, const endpoints& found) {
     }
     return;
   }
-  // What answered before keeps its place, as long as the name still stands for it.
+  // The address that answered last stays first, as long as the name still resolves to it.
   endpoints fresh;
   for (const tcp::endpoint& each : known_) {
     if (contains(found, each)) fresh.push_back(each);

@@ -1,17 +1,17 @@
-// A dialer makes one TCP connection: waits if told so, looks the name up, and tries its addresses,
-// the next one once the one before has failed or not answered for a moment.
+// A dialer makes one TCP connection. It waits for `delay`, looks the name up, and tries its
+// addresses: the next one when the one before has failed or has not answered for a moment.
 //
-// It remembers what a name stood for. Dialed again, it does not wait for the name service, which
-// may take longer than a node may be gone: the addresses that it knows are dialed at once, the one
-// that answered last before the others, and a fresh look-up runs beside them. What that finds joins
-// the attempt, and is what the next one knows. An attempt that knows addresses ends when they have
-// failed; only one that knows none waits for the look-up.
+// It remembers the addresses of a name, because the name service may be down for longer than a node
+// may be silent. When it dials the same name again, it tries these addresses at once, the one that
+// answered last first, while a new look-up runs beside them. What the look-up finds is added to the
+// attempt and replaces the remembered addresses. An attempt with remembered addresses ends when
+// they have failed; only one without any waits for the look-up.
 //
-// All of it ends within the limit. A failure says what was tried and what the system said of each:
+// All of this ends within `limit`. A failure names what was tried and what the system answered:
 // "node-a:29400: [fd00::1]:29400: No route to host; 10.0.0.1:29400: Connection refused".
 //
-// Thread rule: one thread, that of the executor. The handler comes from the loop, never from inside
-// `start`; after `cancel` or destruction it does not come. Destroy it before its io_context.
+// Thread rule: one thread, that of the executor. The handler is called from the loop, never from
+// inside `start`, and not after `cancel` or destruction. Destroy it before its io_context.
 #pragma once
 
 #include "rendezvous/core/messages/types.hpp"
@@ -26,16 +26,16 @@
 namespace ddprun::net {
 
 struct dial_result {
-  std::optional<tcp::socket> socket;  // none: failed
-  tcp::endpoint endpoint;             // that answered
-  std::string text;                   // of the failure
+  std::optional<tcp::socket> socket;  // empty: failed
+  tcp::endpoint endpoint;             // the address that answered
+  std::string text;                   // why it failed
 };
 
 class dialer {
  public:
   using handler = std::function<void(dial_result result)>;
 
-  // How long an address is waited for before the next one is tried beside it.
+  // How long one address is tried before the next one is tried beside it.
   static constexpr std::chrono::milliseconds next_address_after{250};
 
   explicit dialer(executor where) : executor_(where), resolver_(std::move(where)) {}
@@ -47,14 +47,14 @@ class dialer {
 
   // `limit` counts from the end of `delay`. A second start cancels the first.
   void start(std::string host, std::uint16_t port, duration delay, duration limit, handler done);
-  // A look-up that is under way goes on: it is what the next start may know.
+  // A look-up that is under way continues, because the next start can use its result.
   void cancel();
 
-  // From the next start on: no TCP segment of more bytes, in either direction, so that what is said
-  // passes a path that loses large packets in silence. 0: as the kernel has it.
+  // From the next start on, limits TCP segments to so many bytes in both directions, for paths that
+  // drop large packets silently. 0: the kernel's own size.
   void limit_segments(int bytes) { segment_bytes_max_ = bytes; }
 
-  // Somebody answers there, but not whom the name is for: the other addresses go first from now on.
+  // Reports that the wrong peer answered there: its address moves behind the others.
   void distrust(const tcp::endpoint& stranger);
 
   struct attempt;  // one `start`, kept alive by its operations

@@ -1,7 +1,7 @@
-// Memory for one of Asio's operations at a time, taken beforehand: what waits again and again (for
-// connections, for a moment) goes on waiting where the process has no memory left.
+// Memory for one Asio operation at a time, allocated beforehand, so that a loop that waits again
+// and again (for connections, for a timer) keeps waiting when the process is out of memory.
 //
-// Ownership: of whatever waits; its handler keeps that alive for as long as the operation lasts.
+// Ownership: the waiting object's. Its handler keeps the object alive while the operation lasts.
 #pragma once
 
 #include "rendezvous/net/types.hpp"
@@ -21,7 +21,7 @@ class handler_memory {
   handler_memory(const handler_memory&) = delete;
   handler_memory& operator=(const handler_memory&) = delete;
 
-  // A second operation beside the first, or a large one, has the heap's; that may throw.
+  // A second operation at the same time, or a large one, uses the heap, which may throw.
   void* allocate(std::size_t bytes) {
     if (in_use_ || bytes > memory_.size()) return ::operator new(bytes);
     in_use_ = true;
@@ -33,7 +33,7 @@ class handler_memory {
   }
 
  private:
-  // An operation and its handler, which holds a pointer or two, take 150.
+  // An operation and its handler, which holds a pointer or two, need about 150 bytes.
   static constexpr std::size_t bytes = 512;
   alignas(std::max_align_t) std::array<std::byte, bytes> memory_{};
   bool in_use_ = false;
@@ -64,7 +64,7 @@ class handler_allocator {
   handler_memory* memory_;
 };
 
-// `handler`, with its operation in `memory`.
+// Returns `handler` with its operation allocated in `memory`.
 template <typename Handler>
 auto in_memory(handler_memory& memory, Handler handler) {
   return asio::bind_allocator(handler_allocator<void*>(memory), std::move(handler));

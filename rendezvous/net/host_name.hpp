@@ -1,4 +1,4 @@
-// What this host is called.
+// The name of this host.
 //
 // Thread rule: any thread.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace ddprun::net {
 
-// As the kernel has it; empty where there is none.
+// The name as the kernel reports it; "localhost" if it reports none.
 std::string full_host_name();
 
 // The same, cut at the first dot.

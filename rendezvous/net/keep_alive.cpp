@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::chrono::seconds idle_max{32767};  // Linux: MAX_TCP_KEEPIDLE
 
-// Not vital: without it a vanished peer is there for longer.
+// Failure is ignored: without keep-alive a vanished peer is only noticed later.
 void set(int socket, int level, int name, int value) {
   ::setsockopt(socket, level, name, &value, sizeof value);
 }

@@ -1,9 +1,9 @@
-// The kernel asks a silent peer whether it is still there: the connection of one whose machine has
-// vanished is let go of after a while, and not never.
+// TCP keep-alive: the kernel probes a silent peer, so that the connection of a machine that has
+// vanished is closed after a while instead of never.
 //
-// There is no limit for what has been sent and not acknowledged (TCP_USER_TIMEOUT): it would also
-// end the connection of a peer that is there and does not read, for which each protocol has a limit
-// of its own, and it would put off what is asked of a silent one to the same time.
+// TCP_USER_TIMEOUT is not set. It would also end the connection of a peer that is alive but does
+// not read, for which each protocol has its own limit, and it would delay the probes of a silent
+// peer by the same time.
 //
 // Thread rule: any.
 #pragma once
@@ -14,18 +14,19 @@
 
 namespace ddprun::net {
 
-// A vanished peer is gone after `idle` and `probes` times `interval`: two minutes. A link that is
-// cut for less than a minute costs nothing.
+// A vanished peer is noticed after `idle` plus `probes` times `interval`, two minutes. A link that
+// is cut for less than a minute loses no connection.
 struct keep_alive {
   std::chrono::seconds idle{60};
   std::chrono::seconds interval{15};
   int probes = 4;
 };
 
-// For peers that others wait for so long: they are not to be gone before.
+// Limits that do not end a connection before the node timeout has passed.
 keep_alive keep_alive_for(duration node_timeout);
 
-// Of a listening socket: accepted ones inherit it. More seconds than the system takes are its most.
+// Sets the limits of a listening socket, from which accepted ones inherit them. Larger values than
+// the system accepts are cut to its maximum.
 void set_keep_alive(int socket, const keep_alive& limits);
 
 }  // namespace ddprun::net

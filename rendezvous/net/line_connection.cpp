@@ -9,7 +9,8 @@
 namespace ddprun::net {
 namespace {
 
-// One turn of a connection that sends without end; then the others have theirs.
+// How often one connection is read in a turn, so that a peer that sends without pause does not
+// starve the others.
 constexpr int reads_per_turn_max = 4;
 
 std::string text_of(const tcp::endpoint& endpoint, const error_code& error) {
@@ -47,13 +48,14 @@ void line_connection::read_some() {
     error_code error;
     const std::size_t size = socket_.read_some(asio::buffer(chunk), error);
     if (is_retry(error)) break;
+    // EOF is not an error of the system's: give it our own name, so that owners see one code.
     if (error == asio::error::eof) error = errc::connection_closed;
     if (error) return end(error);
     if (phase_ == phase::open) {
       reader_.append({chunk.data(), size});
       if (!give_lines()) return;
     }
-    // Each handler may have closed this connection, so its phase is asked again.
+    // `on_line` may have closed this connection, so look at the phase again.
     if (phase_ == phase::open && handlers_.on_unfinished) {
       handlers_.on_unfinished(reader_.memory());
       if (phase_ == phase::closed) return;
@@ -64,13 +66,14 @@ void line_connection::read_some() {
   wait_to_read();
 }
 
-// False once nothing is to be read any longer.
+// Returns false once nothing more is to be read.
 bool line_connection::give_lines() {
   while (phase_ == phase::open) {
     const auto line = reader_.next();
     if (!line) break;
     handlers_.on_line(*line);
   }
+  // Checked last: the lines before the one that is too long are valid.
   if (phase_ == phase::open && reader_.too_long()) {
     end(errc::message_too_long);
     return false;
@@ -84,12 +87,12 @@ void line_connection::send(std::size_t kind, shared_bytes line) {
     queue_.push(kind, std::move(line));
     schedule_write();
   } catch (const std::bad_alloc&) {
-    cut();  // a peer that misses a line must not go on as if it had none to miss
+    cut();  // cut, so that the peer does not go on as if it had missed nothing
   }
 }
 
-// What goes on in the loop goes on or ends the connection: with nothing that waits for it, it would
-// stand open for ever.
+// Runs one step of the connection. If memory runs out, the connection ends: otherwise it would stay
+// open for ever with no operation pending.
 template <typename Step>
 void line_connection::guarded(Step step) {
   try {
@@ -122,9 +125,10 @@ void line_connection::write_some() {
     if (is_retry(error)) return wait_to_write();
     if (error) return end(error);
     queue_.consume(size);
-    // It takes bytes: its time begins anew.
+    // The peer takes bytes, so the stall limit starts again.
     if (phase_ == phase::open && timer_) timer_->cancel();
   }
+  // FIN is sent once, and only after the last queued byte.
   if (phase_ != phase::finishing || sent_fin_) return;
   sent_fin_ = true;
   error_code ignored;
@@ -197,20 +201,21 @@ void line_connection::set_keep_alive(const keep_alive& limits) {
   net::set_keep_alive(socket_.native_handle(), limits);
 }
 
-// The peer or the connection has ended.
+// Called when the peer or the connection has ended.
 void line_connection::end(error_code error) {
   if (phase_ == phase::finishing) {
-    // Its FIN alone does not keep it from reading our last words.
+    // A peer that has sent FIN can still read what we have queued, so finish sending first.
     peer_closed_ = true;
     if (error != errc::connection_closed || sent_fin_) finished();
     return;
   }
   if (phase_ != phase::open) return;
   if (error == errc::connection_closed) {
-    // The peer has said all it wants to say; what we have queued may still reach it.
+    // The peer will send nothing more, but what we have queued may still reach it.
     peer_closed_ = true;
     write_some();
   }
+  // A failed write has ended it already, and reported that.
   if (phase_ != phase::open) return;
   close();
   if (handlers_.on_end) handlers_.on_end(error);

@@ -62,7 +62,7 @@ struct listener::state : std::enable_shared_from_this<listener::state> {
   bool closed = false;
   bool in_trouble = false;
 
-  // To wait takes no memory, so that nothing that fails for want of it ends the listening.
+  // Waiting allocates nothing, so running out of memory cannot end the listening.
   void wait() {
     acceptor.async_wait(tcp::acceptor::wait_read,
                         in_memory(memory, [self = shared_from_this()](error_code error) {
@@ -72,18 +72,18 @@ struct listener::state : std::enable_shared_from_this<listener::state> {
                         }));
   }
 
-  // One in each turn of the loop: whoever was accepted is heard before the next comes, for it may
-  // have to make room.
+  // Accepts one connection per turn of the loop: the owner handles it before the next one arrives,
+  // because it may have to evict another to make room.
   void accept_one() {
     error_code error;
     try {
       tcp::socket socket = acceptor.accept(error);
       if (!error) handlers.on_accept(std::move(socket));
     } catch (const std::bad_alloc&) {
-      error = asio::error::no_memory;  // this one is closed; the port stays
+      error = asio::error::no_memory;  // only this connection is closed
     }
     if (closed) return;
-    // Out of descriptors or of memory: the others wait in the backlog.
+    // Out of descriptors or memory: other connections wait in the backlog.
     if (error && error != asio::error::would_block) return pause(error);
     if (!error) in_trouble = false;
     wait();
@@ -91,6 +91,7 @@ struct listener::state : std::enable_shared_from_this<listener::state> {
 
   void pause(const error_code& error) {
     try {
+      // Report trouble once, until a connection is accepted again.
       if (!std::exchange(in_trouble, true) && handlers.on_trouble) {
         handlers.on_trouble("cannot accept connections for now: " + error.message() +
                             "; they wait in the backlog");
@@ -101,7 +102,7 @@ struct listener::state : std::enable_shared_from_this<listener::state> {
         if (!cancelled && !self->closed) self->wait();
       }));
     } catch (const std::bad_alloc&) {
-      if (!closed) wait();  // without a line, without a pause
+      if (!closed) wait();  // neither the message nor the pause is possible
     }
   }
 };
@@ -114,6 +115,7 @@ result<std::uint16_t> listener::open(const std::string& address, std::uint16_t p
   error_code error;
   if (address.empty()) {
     error = open_on(state_->acceptor, endpoint, true);
+    // The host has no IPv6.
     if (error == boost::system::errc::address_family_not_supported ||
         error == boost::system::errc::address_not_available) {
       endpoint = tcp::endpoint(tcp::v4(), port);

@@ -1,12 +1,13 @@
 // A listener accepts TCP connections on one port and hands each to its owner.
 //
-// Without an address it listens on all of them, IPv6 and IPv4 on one socket ([::], or 0.0.0.0 where
-// the host has no IPv6). When the process is out of descriptors or of memory, it says so once,
-// pauses, and goes on: the connections wait in the backlog. Peers whose machines vanish are noticed
+// Without an address it listens on all of them, IPv6 and IPv4 on one socket ([::], or 0.0.0.0 if
+// the host has no IPv6). When the process runs out of descriptors or memory, it says so once,
+// pauses and continues; connections wait in the backlog. Peers whose machines vanish are noticed
 // (keep_alive.hpp).
 //
-// Thread rule: one thread, that of the executor. Handlers come from the loop; after `close` or
-// destruction there is none. Ownership: the socket's; accepted sockets belong to the handler.
+// Thread rule: one thread, that of the executor. Handlers are called from the loop, and not after
+// `close` or destruction. Ownership: owns the listening socket; accepted sockets belong to the
+// handler.
 #pragma once
 
 #include "rendezvous/net/keep_alive.hpp"
@@ -25,7 +26,7 @@ struct listener_handlers {
   std::function<void(const std::string& text)> on_trouble;  // may be empty
 };
 
-// The port of such a socket; `problem` as in listener::adopt.
+// Returns the port of a listening TCP socket; `problem` as in listener::adopt.
 result<std::uint16_t> listening_port(int descriptor, std::string& problem);
 
 class listener {
@@ -36,16 +37,16 @@ class listener {
   listener(const listener&) = delete;
   listener& operator=(const listener&) = delete;
 
-  // Port 0 picks a free one. Returns the port. On failure `problem` names address, port and what
-  // the system said: "cannot listen on [::]:29400: Address already in use".
+  // Port 0 picks a free one. Returns the port. On failure `problem` names address, port and the
+  // system's error: "cannot listen on [::]:29400: Address already in use".
   result<std::uint16_t> open(const std::string& address, std::uint16_t port, std::string& problem);
 
-  // Takes a socket that is bound and listens already, whoever opened it, with what waits in its
-  // backlog. Returns its port; its own from then on, also when it is none: then `problem` says what
-  // it is instead.
+  // Takes over a socket that another process or systemd has bound and that already listens, with
+  // the connections in its backlog. Returns its port. The descriptor is owned from here on, even on
+  // failure; then `problem` says what is wrong with it.
   result<std::uint16_t> adopt(int descriptor, std::string& problem);
 
-  // Begins to accept; until then connections wait in the backlog.
+  // Starts to accept; before that, connections wait in the backlog.
   void start(listener_handlers handlers);
   void close();
 

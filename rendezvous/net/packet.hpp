@@ -1,7 +1,6 @@
-// A packet is one message over a Unix socket of packets (SOCK_SEQPACKET) with descriptors beside
-// its bytes (SCM_RIGHTS).
+// A packet is one message over a Unix SOCK_SEQPACKET socket; it may carry descriptors (SCM_RIGHTS).
 //
-// Thread rule: any thread. Errors: the system's; nothing here waits.
+// Thread rule: any thread. Errors: the system's. Nothing here waits.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -30,7 +29,7 @@ result<socket_pair> make_packet_sockets();
 
 error_code send_packet(int to, std::string_view text, const std::vector<int>& descriptors = {});
 
-// An empty text: the other side is gone. would_block: there is none now.
+// An empty text means that the other side is gone, would_block that there is no packet now.
 result<packet> receive_packet(int from);
 
 }  // namespace ddprun::net

@@ -16,8 +16,8 @@
 namespace ddprun::net {
 namespace {
 
-// Sockets that are bound to no interface match any, those of loopback match only this: it has the
-// same number in each network namespace.
+// Sockets that are bound to no interface match any; those on loopback match only this number, which
+// is the same in each network namespace.
 constexpr std::uint32_t loopback_interface = 1;
 
 struct question {
@@ -74,7 +74,7 @@ int state_of(tcp::socket& socket) {
 peer_users::peer_users()
     : netlink_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG)) {
   std::ifstream map("/proc/self/uid_map");
-  bool is_whole = false;  // this is the first user namespace, or one that maps all
+  bool is_whole = false;  // this is the initial user namespace, or one that maps every uid
   for (std::uint64_t first = 0, outside = 0, count = 0; map >> first >> outside >> count;) {
     mapped_.emplace_back(first, count);
     is_whole |= count == std::numeric_limits<std::uint32_t>::max();
@@ -87,6 +87,8 @@ peer_users::peer_users()
 std::string peer_users::refusal(tcp::socket& socket) {
   const answer owner = owner_of_peer(socket);
   const std::uint32_t own = ::geteuid();
+  // Accept what cannot be known: the socket is not visible here, or its uid has no number in our
+  // user namespace.
   if (owner.what == found::nothing || (owner.what == found::user && !is_mapped(owner.user))) {
     return {};
   }
@@ -100,8 +102,8 @@ std::string peer_users::refusal(tcp::socket& socket) {
          std::string(allow_other_users_option);
 }
 
-// A peer of this host that has closed its end already could be anyone, so what it has sent must not
-// count. A peer that merely cannot be seen still has its connection.
+// A peer of this host that has already closed its end could be any user, so it is refused. A peer
+// whose socket merely cannot be found still has its connection.
 peer_users::answer peer_users::owner_of_peer(tcp::socket& socket) {
   error_code error;
   const tcp::endpoint remote = socket.remote_endpoint(error);
@@ -111,10 +113,11 @@ peer_users::answer peer_users::owner_of_peer(tcp::socket& socket) {
   const answer owner = ask(remote, local);
   if (owner.what != found::nothing) return owner;
   const asio::ip::address there = plain_of(remote.address());
+  // On another host, the kernel here cannot see the peer's socket: there is nothing to check.
   const bool is_here = there.is_loopback() || there == plain_of(local.address());
   const int state = is_here ? state_of(socket) : TCP_ESTABLISHED;
   if (state == TCP_ESTABLISHED) return {};
-  // A kernel that does not know our own end either cannot be asked.
+  // If the kernel does not find our own end either, it cannot answer such questions (no inet_diag).
   if (state != TCP_CLOSE && ask(local, remote).what == found::nothing) return {};
   return {found::leaving};
 }
@@ -124,25 +127,26 @@ peer_users::answer peer_users::ask(const tcp::endpoint& local, const tcp::endpoi
   if (::send(netlink_.get(), &asked, sizeof asked, 0) != sizeof asked) return {};
   alignas(nlmsghdr) std::array<char, 4096> bytes{};
   while (true) {
-    // The kernel has answered before it returns from `send`.
+    // The kernel has put the answer into the queue before `send` returns.
     const ssize_t size = ::recv(netlink_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
     if (size < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(inet_diag_msg)))) return {};
     nlmsghdr header{};
     std::memcpy(&header, bytes.data(), sizeof header);
+    // An answer to an earlier question.
     if (header.nlmsg_seq != asked.header.nlmsg_seq) continue;
     if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return {};
     inet_diag_msg told{};
     std::memcpy(&told, bytes.data() + NLMSG_HDRLEN, sizeof told);
-    // Where there is no connection, a port that listens there is named.
+    // If no connection matches, the kernel may return a port that listens there instead.
     if (told.idiag_state == TCP_LISTEN) return {};
-    // Without an inode it belongs to no process any more, and has no user.
+    // A socket without an inode no longer belongs to a process, so its uid is unknown.
     if (told.idiag_inode == 0) return {found::leaving};
     return {found::user, told.idiag_uid};
   }
 }
 
-// Those of other user namespaces are all shown as one number, which may be mapped, too.
+// uids of other user namespaces all appear as the overflow uid, which may itself be mapped.
 bool peer_users::is_mapped(std::uint32_t user) const {
   if (user == stands_for_) return false;
   if (mapped_.empty()) return true;

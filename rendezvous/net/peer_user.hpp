@@ -1,13 +1,13 @@
-// Says whether who has dialled a port of ours is another user of this host, who is not to speak for
-// our nodes: TCP itself asks nobody.
+// Decides whether the peer of a connection is another user of this host, who must not speak for our
+// nodes: TCP itself does not check users.
 //
-// The kernel is asked for the socket at the other end, by its four numbers (NETLINK_SOCK_DIAG): one
-// question and one answer, in the time of a hash look-up, however many sockets there are. Where it
-// finds none the peer is on another host, in another network namespace, or behind a translation of
-// addresses; a user that is not mapped into our user namespace has no number here; and a kernel may
-// lack the module (inet_diag, tcp_diag). All of these are let in.
+// The kernel is asked for the socket at the other end by its addresses and ports
+// (NETLINK_SOCK_DIAG): one question and one answer, in the time of a hash look-up, however many
+// sockets there are. If it finds none, the peer is on another host, in another network namespace,
+// or behind NAT. A user that is not mapped into our user namespace has no uid here, and a kernel
+// may lack the module (inet_diag, tcp_diag). In all these cases the peer is accepted.
 //
-// Ownership: of one netlink socket.
+// Ownership: owns one netlink socket.
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"
@@ -26,11 +26,11 @@ inline constexpr std::string_view allow_other_users_option = "--allow-other-user
 
 class peer_users {
  public:
-  // Lasts for all questions: a process that is out of descriptors can still ask.
+  // Opens the socket for all questions, so that a process that is out of descriptors can still ask.
   peer_users();
 
-  // Empty: root, our own user, or one that cannot be known. Else why the peer of `socket`, which is
-  // connected, is to be refused: one line, and what to do.
+  // Empty if the peer is root, our own user or unknown; otherwise one line that says why the peer
+  // of the connected `socket` is refused, and what to do.
   std::string refusal(tcp::socket& socket);
 
  private:
@@ -46,8 +46,8 @@ class peer_users {
 
   unique_fd netlink_;
   std::uint32_t last_question_ = 0;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> mapped_;  // users: first, count
-  std::optional<std::uint32_t> stands_for_;  // all that are not mapped; none: there are none
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> mapped_;  // (first uid, count)
+  std::optional<std::uint32_t> stands_for_;  // the overflow uid; empty if every uid is mapped
 };
 
 }  // namespace ddprun::net

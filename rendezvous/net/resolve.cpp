@@ -30,7 +30,7 @@ error_code look_up_error(int code, int system_error) {
   }
 }
 
-// Blocks for as long as the system's resolver does.
+// Blocks as long as the system's resolver does.
 error_code ask_system(const std::string& host, std::uint16_t port, endpoints& found) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -53,12 +53,12 @@ error_code ask_system(const std::string& host, std::uint16_t port, endpoints& fo
 
 }  // namespace
 
-// The executor is given up on cancel, under the lock, so that the thread never posts to a loop that
-// is gone; until then it counts as work, so that the loop waits for the answer.
+// On cancel the executor is released under the lock, so that the thread never posts to a loop that
+// is gone. Until then it counts as outstanding work, so the loop waits for the answer.
 struct resolver::request {
   std::mutex mutex;
   executor where;  // empty once cancelled
-  handler done;    // touched by the loop's thread alone
+  handler done;    // used by the loop's thread only
 
   static void answer(const std::shared_ptr<request>& self, error_code error, endpoints found) {
     const std::lock_guard lock(self->mutex);

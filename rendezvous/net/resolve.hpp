@@ -1,13 +1,13 @@
-// A resolver turns a host name and a port into endpoints to dial, without ever holding up the loop.
+// A resolver turns a host name and a port into endpoints to dial, without ever blocking the loop.
 //
-// Numeric addresses are answered without a look-up. Names go to getaddrinfo on a thread of its own
-// that posts its answer: a look-up cannot be cancelled, and destroying an io_context joins Asio's
-// own resolver thread for as long as DNS hangs. A cancelled look-up ends unheard.
+// Numeric addresses need no look-up. Names go to getaddrinfo on a thread of its own, which posts
+// its answer: a look-up cannot be cancelled, and destroying an io_context joins Asio's own resolver
+// thread for as long as DNS hangs. The answer of a cancelled look-up is dropped.
 //
-// Thread rule: one thread, that of the executor. The handler comes from the loop, never from inside
-// `start`; after `cancel` or destruction it does not come. Destroy it before its io_context.
+// Thread rule: one thread, that of the executor. The handler is called from the loop, never from
+// inside `start`, and not after `cancel` or destruction. Destroy it before its io_context.
 //
-// Errors: asio::error::host_not_found and its kin, or the system's own.
+// Errors: asio::error::host_not_found and similar, or the system's own.
 #pragma once
 
 #include "rendezvous/net/types.hpp"
@@ -25,11 +25,11 @@ using endpoints = std::vector<tcp::endpoint>;  // in the system's order of prefe
 class resolver {
  public:
   using handler = std::function<void(error_code error, endpoints found)>;
-  // Blocks, on a thread of its own, until the answer is there.
+  // Blocks, on its own thread, until the answer arrives.
   using look_up_function =
       std::function<error_code(const std::string& host, std::uint16_t port, endpoints& found)>;
 
-  // Asks the system.
+  // Uses the system's resolver.
   explicit resolver(executor where);
   resolver(executor where, look_up_function look_up)
       : executor_(std::move(where)), look_up_(std::move(look_up)) {}
@@ -49,7 +49,7 @@ class resolver {
   std::shared_ptr<request> request_;
 };
 
-// The address, if `host` is numeric (also with brackets, also with a scope: fe80::1%eth0).
+// Returns the address if `host` is numeric; brackets and a scope (fe80::1%eth0) are allowed.
 std::optional<asio::ip::address> numeric_address(std::string_view host);
 
 }  // namespace ddprun::net

@@ -31,7 +31,7 @@ void run_loop(asio::io_context& loop, const std::function<void(const std::string
       try {
         told(std::string("an operation failed and was skipped: ") + error.what());
       } catch (const std::exception&) {
-        // No memory for the line either.
+        // There is no memory for the message either.
       }
     }
   }

@@ -1,9 +1,10 @@
-// Starts threads so that a system that has none left is an answer and not the end of the process.
+// Starts threads, and returns an error if the system cannot start another one, instead of ending
+// the process.
 //
-// Each connection costs a descriptor and most threads are started when something comes from
-// outside: at the user's limit of processes that must cost what was asked for, nothing else.
+// Most threads are started on behalf of a peer. At the user's limit of processes only that request
+// should fail.
 //
-// Thread rule: any thread; `run_loop` calls `told` on its own.
+// Thread rule: any thread; `run_loop` calls `told` on its own thread.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -21,13 +22,12 @@ namespace ddprun::net {
 // what ps and top show, at most 15 bytes. Errors: the system's.
 error_code start_thread(std::thread& thread, const char* name, std::function<void()> body);
 
-// Runs the loop until it stops. What leaves a handler (no memory, a refusal of the system) ends
-// what that handler was about, and is `told` in one line from here: it is not the end of the
-// process.
+// Runs the loop until it stops. An exception that leaves a handler (no memory, a system error) ends
+// only that operation, and `told` gets one line about it.
 void run_loop(asio::io_context& loop, const std::function<void(const std::string&)>& told);
 
-// One line for a person: "cannot start a thread for the job store: Resource temporarily
-// unavailable; ...", and where the limits are.
+// One line for the user, which also says where the limits are: "cannot start a thread for the job
+// store: Resource temporarily unavailable; ...".
 std::string thread_problem(const std::string& purpose, const error_code& error);
 
 }  // namespace ddprun::net

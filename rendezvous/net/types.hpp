@@ -1,4 +1,4 @@
-// The names of Asio that the rest of the tree uses, and how an address is shown to a person.
+// The names from Asio that the rest of the tree uses, and how an address is shown to a person.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -15,7 +15,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using executor = asio::any_io_executor;
 
-// The numeric address; an IPv4 address that came in over IPv6 (::ffff:10.0.0.1) as the IPv4 one.
+// The numeric address. An IPv4 address that arrived over IPv6 (::ffff:10.0.0.1) is shown as IPv4.
 std::string address_text(const asio::ip::address& address);
 
 // "10.0.0.1:29400", "[2001:db8::1]:29400", "node-a:29400".

@@ -7,6 +7,7 @@ namespace ddprun::net {
 void write_queue::push(std::size_t kind, shared_bytes bytes) {
   if (bytes->empty()) return;
   for (std::size_t index = 0; index < entries_.size(); ++index) {
+    // An entry whose first bytes have left must be completed, or the peer would read a broken line.
     const bool begun = index == 0 && sent_ != 0;
     if (entries_[index].kind == kind && !begun) {
       entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -34,7 +35,7 @@ void write_queue::consume(std::size_t bytes) {
   }
   sent_ += bytes;
   if (done == entries_.size()) {
-    // An idle connection keeps no memory.
+    // Release the memory, so that idle connections hold none.
     clear();
   } else {
     entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(done));

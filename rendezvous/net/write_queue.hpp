@@ -1,10 +1,10 @@
-// A write queue holds what a peer has still to be sent: at most one message of each kind.
+// A write queue holds what is still to be sent to a peer: at most one message of each kind.
 //
-// A message replaces an unsent one of its kind and goes to the end, so that what was said before it
-// arrives before it. Only a message whose first bytes have left stays. So a queue never holds more
-// than one state of a peer, whatever the peer does.
+// A message replaces an unsent one of its kind and goes to the end, so that messages queued before
+// it arrive before it. Only a message that is partly sent stays. So a queue never holds more than
+// one state of a peer, whatever the peer does.
 //
-// It does no I/O. Thread rule: one thread. Ownership: shares the bytes, which many queues may hold.
+// It does no I/O. Thread rule: one thread. Ownership: shares the bytes with other queues.
 #pragma once
 
 #include <boost/asio/buffer.hpp>
@@ -25,10 +25,10 @@ class write_queue {
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }
 
-  // All that is to be sent, for one gathering write; valid until the next change.
+  // All bytes to send, for one gathering write; valid until the next change.
   std::vector<boost::asio::const_buffer> buffers() const;
 
-  // The first `bytes` of it have left.
+  // Removes the first `bytes`, which were sent.
   void consume(std::size_t bytes);
 
   void clear();
@@ -39,7 +39,7 @@ class write_queue {
     shared_bytes bytes;
   };
   std::vector<entry> entries_;
-  std::size_t sent_ = 0;  // of the first entry
+  std::size_t sent_ = 0;  // bytes of the first entry
 };
 
 }  // namespace ddprun::net
