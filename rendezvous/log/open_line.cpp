@@ -3,7 +3,7 @@
 namespace ddprun::log {
 namespace {
 
-// To the first column, and the line is empty.
+// Moves to the first column and erases the line.
 constexpr std::string_view erase_line = "\r\x1b[K";
 
 bool is_blank(std::string_view text) {
@@ -32,7 +32,7 @@ void open_line::append(std::string& to, const line_part& part) {
   const bool is_mine = is_open_ && whose_ == part.whose;
   const bool goes_on = part.how == kind::goes_on;
   if (part.is_state && !goes_on && is_blank(part.text)) {
-    // A bar that has wiped itself away.
+    // A bar has erased itself.
     if (!is_mine || !redraws_) return;
     to.append(erase_line);
     is_open_ = false;
@@ -43,7 +43,7 @@ void open_line::append(std::string& to, const line_part& part) {
   if (is_redrawn) {
     to.append(erase_line);
   } else if (!stays) {
-    if (goes_on && is_newline(part.text)) return;  // somebody has ended the line for it
+    if (goes_on && is_newline(part.text)) return;  // another stream has already ended this line
     end(to);
   }
   if (!stays && part.how != kind::passes && part.how != kind::begins) to.append(part.prefix);

@@ -1,9 +1,9 @@
-// An open_line knows whose line an output ends with while that has no newline yet, so that what
-// others write never lands in it: it gets its newline first, and what follows of it begins with its
-// prefix again. Whoever left it open goes on there as long as nobody else has written.
+// An open_line remembers which stream has written the unfinished line at the end of an output, so
+// that nothing else is written into that line: the line first gets its newline, and the rest of it
+// begins with its prefix again. Its stream may continue the line while nobody else has written.
 //
-// The newest state of a progress bar replaces the one before it on a terminal; anywhere else each
-// is a line of its own.
+// On a terminal, the newest state of a progress bar replaces the previous one; anywhere else each
+// state is a line of its own.
 #pragma once
 
 #include <cstdint>
@@ -12,40 +12,40 @@
 
 namespace ddprun::log {
 
-// Owners of an open line that are no single stream of a worker: both of a worker whose bytes are
-// passed through, which may go on in one line, and the program's own states.
+// Owners of an open line other than one stream of a worker: both streams of workers whose bytes are
+// passed through, which may share a line, and the program's own progress messages.
 inline constexpr std::uint64_t passed_through = ~std::uint64_t{0};
 inline constexpr std::uint64_t own_words = passed_through - 1;
 
-// A piece of somebody's output.
+// A piece of output.
 struct line_part {
   enum class kind {
-    passes,    // bytes as they come: no prefix, and no newline but after somebody else's open line
-    begins,    // at the beginning of a line, which has its prefix already
-    opens,     // likewise, without the prefix
-    goes_on,   // after what was pushed of its line before
-    replaces,  // what was pushed of its line before
+    passes,    // raw bytes: no prefix, and no newline except after another stream's open line
+    begins,    // starts a line; the text already has its prefix
+    opens,     // starts a line without a prefix
+    goes_on,   // continues the line that this stream has begun
+    replaces,  // replaces what this stream has written of the line
   };
 
   std::string_view text;
   kind how = kind::passes;
-  std::uint64_t whose = 0;  // of those who share one number a line may be open for all
+  std::uint64_t whose = 0;  // its stream; with one number, they continue each other's lines
   std::string_view prefix = {};
-  bool is_state = false;  // of a progress bar: it has no newline, and is whole
-  // A state that is of no use any more once somebody writes: a terminal that can redraws its line.
+  bool is_state = false;  // of a progress bar: complete, without a newline
+  // The state is useless once something else is written, so a terminal erases its line.
   bool is_passing = false;
 };
 
 class open_line {
  public:
-  // `redraws`: the output is a terminal that can.
+  // `redraws`: the output is a terminal that can erase a line.
   explicit open_line(bool redraws = false) : redraws_(redraws) {}
 
   bool redraws() const { return redraws_; }
 
-  // Adds the part to what is to be written, after all that came before.
+  // Appends the part to what is to be written.
   void append(std::string& to, const line_part& part);
-  // The same for whole lines of nobody who would go on.
+  // Appends whole lines, which nobody continues.
   void append_lines(std::string& to, std::string_view lines);
 
  private:
@@ -53,7 +53,7 @@ class open_line {
 
   bool redraws_;
   bool is_open_ = false;
-  bool is_passing_ = false;  // the open line
+  bool is_passing_ = false;  // whether the open line may be erased
   std::uint64_t whose_ = 0;
 };
 

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t file_chunk_bytes = 64 * 1024;
 constexpr std::chrono::milliseconds retry_pause{100};
 
-// As much as one write may take without waiting, ending at a line where one ends.
+// As many bytes as one write may take without blocking, up to the last newline if there is one.
 std::size_t next_chunk(std::string_view rest, std::size_t bytes_max) {
   if (rest.size() <= bytes_max) return rest.size();
   const auto newline = rest.substr(0, bytes_max).rfind('\n');
@@ -26,11 +26,13 @@ void output_channel::open(int descriptor, const char* called) {
   name = called;
   struct stat status {};
   if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) chunk_bytes = file_chunk_bytes;
-  // Asked now: one that has hung up no longer answers.
+  // Asked now, because a terminal that has hung up no longer answers.
   is_terminal = ::isatty(fd) == 1;
 }
 
 void output_channel::append(const line_part& part, std::size_t queue_bytes_max) {
+  // Callers pause when the queue of a working stream is full. Nobody waits for a broken one, so it
+  // drops.
   if (broken && queue.size() >= queue_bytes_max) {
     dropped.add(keep_newline(part));
   } else {
@@ -82,7 +84,7 @@ output_channel::outcome output_channel::write_some() {
   }
   if (errno == EINTR || errno == EAGAIN) return outcome::later;
   error = errno;
-  // Nothing will ever read it again. On a regular file EIO may concern one block, or pass.
+  // The reader is gone for good. For a regular file, EIO may concern one block only, or pass.
   if (error == EPIPE || error == EBADF || (error == EIO && is_terminal)) return outcome::closed;
   retry_at = std::chrono::steady_clock::now() + retry_pause;
   return outcome::broken;

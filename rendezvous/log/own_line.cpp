@@ -12,7 +12,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// "+01:00".
+// Formats the time zone: "+01:00".
 std::string zone_text(const tm& local) {
   const long minutes = local.tm_gmtoff / 60;
   const long size = minutes < 0 ? -minutes : minutes;

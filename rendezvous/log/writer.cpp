@@ -27,14 +27,14 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds stuck_limit{100};
-// A stream that cannot be written is not waited for any longer than this at the end.
+// How long `finish` waits for a stream that cannot be written.
 constexpr std::chrono::milliseconds broken_limit{2000};
 
 output_stream other_than(output_stream stream) {
   return stream == output_stream::output ? output_stream::errors : output_stream::output;
 }
 
-// The person's terminal above all.
+// Two descriptors of one file, usually the user's terminal.
 bool is_same_file(int first, int second) {
   struct stat one {};
   struct stat two {};
@@ -44,7 +44,7 @@ bool is_same_file(int first, int second) {
 
 }  // namespace
 
-// What the thread and the owner share; it lives as long as either.
+// What the thread and the owner share. It lives as long as either.
 struct writer::shared {
   enum class kind { workers, late, own };
   enum class answer { room, full, refused };
@@ -70,7 +70,7 @@ struct writer::shared {
     const std::lock_guard lock(handler_mutex);
     if (room_handler) room_handler(stream);
   }
-  // Of the channel that this stream has.
+  // All streams that share this stream's channel have room.
   void tell_room_of(output_stream stream) {
     if (!are_one) return tell_room(stream);
     for (const auto each : {output_stream::output, output_stream::errors})
@@ -82,24 +82,25 @@ struct writer::shared {
   }
 
   mutable std::mutex mutex;
-  std::condition_variable changed;  // thread to owner: finished, or some was taken
-  bool are_one = false;             // both streams are one file: the first channel has all
+  std::condition_variable changed;  // from the thread: it has finished, or bytes were taken
+  bool are_one = false;  // both streams are one file, and the first channel has everything
   output_channel channels[2];
   std::size_t queue_bytes = 0;
   std::size_t late_bytes = 0;
   std::string name;
-  // Not changed while it is called. Never taken while `mutex` is held.
+  // Held while the handler is called or replaced, and never taken while `mutex` is held.
   std::mutex handler_mutex;
   std::function<void(output_stream)> room_handler;
   unique_fd wake_fd;
   clock::time_point taken_at{};  // when a stream last took a byte
   std::optional<clock::time_point> stopping_since;
-  bool abandoned = false;  // stop before the next write: the owner takes the descriptors back
+  bool abandoned = false;  // stop before the next write: the owner needs the descriptors back
   bool finished = false;
   std::thread thread;
 };
 
-// Workers that live wait for room, so what they bring is always taken. The others do not wait.
+// Live workers pause while the queue is full, so their output is always accepted. Our own messages
+// and the rest that dead workers left in pipes cannot wait, so each has its own limit.
 bool writer::shared::is_refused(output_channel& to, std::string_view bytes, kind what) const {
   if (what == kind::own) return to.own_bytes > 2 * queue_bytes;
   return what == kind::late && to.held_bytes() + bytes.size() > queue_bytes + late_bytes;
@@ -112,8 +113,9 @@ writer::shared::answer writer::shared::append(output_stream stream, const line_p
   {
     const std::lock_guard lock(mutex);
     output_channel& to = at(stream);
+    // Accepted and discarded: that the stream is closed was reported.
     if (to.closed) return answer::room;
-    // One is enough where nobody reads.
+    // Show a progress message only if nothing waits before it: it is useless when it is late.
     if (part.is_passing && (!to.queue.empty() || to.broken)) return answer::room;
     if (is_refused(to, part.text, what)) {
       if (what == kind::own) ++to.left_out;
@@ -129,12 +131,12 @@ writer::shared::answer writer::shared::append(output_stream stream, const line_p
     room = to.broken || to.queue.size() < queue_bytes;
     if (!room) to.told_full = true;
   }
-  // With bytes already there, the thread has been woken and has not looked yet.
+  // If the queue was not empty, the thread was woken for it and has not looked yet.
   if (was_empty) wake();
   return room ? answer::room : answer::full;
 }
 
-// Takes over what was pushed. True while there is something to write.
+// Takes over what was pushed. Returns true while there is something to write.
 bool writer::shared::collect() {
   bool room[2] = {false, false};
   bool pending = false;
@@ -170,12 +172,13 @@ void writer::shared::write_some(output_stream stream) {
   }
 }
 
-// No caller waits for this stream until it can be written again.
+// Frees callers from waiting for a stream that cannot be written for now.
 void writer::shared::break_off(output_stream stream) {
   bool room = false;
   {
     const std::lock_guard lock(mutex);
     output_channel& to = at(stream);
+    // Report it once; the retries that fail are expected.
     if (std::exchange(to.broken, true)) return;
     room = std::exchange(to.told_full, false);
     output_channel& other = at(other_than(stream));
@@ -204,11 +207,12 @@ void writer::shared::close(output_stream stream) {
   if (room) tell_room_of(stream);
 }
 
-// At the end a disk that stays full is not waited for.
+// At the end, gives up streams that cannot be written, such as one on a full disk.
 void writer::shared::give_up_broken() {
   const std::lock_guard lock(mutex);
   if (!stopping_since || clock::now() < *stopping_since + broken_limit) return;
   for (const auto stream : {output_stream::output, output_stream::errors}) {
+    // A stream that is merely slow has the limit of `finish`.
     if (!at(stream).broken) continue;
     const output_loss lost = at(stream).give_up();
     at(stream).broken = false;
@@ -224,8 +228,8 @@ void writer::shared::wait_for_room() {
   for (int index = 0; index < 2; ++index) {
     const output_channel& from = channels[index];
     if (!from.pending()) continue;
-    // One that failed may be writable for poll() and fail again at once (a full disk): it is left
-    // out until its next try is due, so that this thread does not spin.
+    // A failed stream may be writable for poll() and fail again at once (a full disk), so it is not
+    // polled until its next try is due: the thread would spin.
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(from.retry_at - clock::now());
     if (left.count() <= 0) {
       entries[index + 1].fd = from.fd;
@@ -241,13 +245,14 @@ void writer::shared::wait_for_room() {
   }
   {
     const std::lock_guard lock(mutex);
+    // The owner takes the descriptors back, so do not write any more.
     if (abandoned) return;
   }
   if (entries[1].revents != 0) write_some(output_stream::output);
   if (entries[2].revents != 0) write_some(output_stream::errors);
 }
 
-// The line goes out only where that cannot block.
+// Says on the other stream what was lost, but only if that write cannot block.
 void writer::shared::tell_last(output_stream about, const std::string& why) {
   output_channel& to = at(about);
   output_channel& other = at(other_than(about));
@@ -260,12 +265,13 @@ void writer::shared::tell_last(output_stream about, const std::string& why) {
   [[maybe_unused]] const auto count = ::write(other.fd, line.data(), line.size());
 }
 
-// With all signals blocked: EPIPE in place of SIGPIPE, and no handlers here.
+// Runs with all signals blocked: a write to a closed pipe returns EPIPE, and no handler runs here.
 void writer::shared::run() {
   while (true) {
     const bool pending = collect();
     if (!pending) {
       const std::lock_guard lock(mutex);
+      // End only when everything that was pushed is written.
       if (stopping_since && channels[0].queue.empty() && channels[1].queue.empty()) break;
     }
     wait_for_room();
@@ -351,14 +357,14 @@ bool writer::finish(std::chrono::milliseconds limit) {
   shared_->stopping_since = begin;
   shared_->wake();
   const auto is_finished = [this] { return shared_->finished; };
-  // Each byte that is taken meanwhile begins it anew.
+  // Each byte that is written restarts the limit: a slow reader is waited for, a stuck one is not.
   for (auto until = begin + limit; !shared_->finished && clock::now() < until;
        until = std::max(begin, shared_->taken_at) + limit) {
     shared_->changed.wait_until(lock, until, is_finished);
   }
   const bool done = shared_->finished;
   if (!done) {
-    // It waits for room nearly always, and leaves at once.
+    // The thread nearly always waits in poll(), so it ends at once.
     shared_->abandoned = true;
     shared_->wake();
     shared_->changed.wait_for(lock, stuck_limit, is_finished);
@@ -369,6 +375,7 @@ bool writer::finish(std::chrono::milliseconds limit) {
   if (ended) {
     shared_->thread.join();
   } else {
+    // It is stuck in write(2) itself, and holds `shared` as long as it lives.
     shared_->thread.detach();
   }
   return done;
