@@ -35,15 +35,15 @@ agent_session::agent_session(net::tcp::socket socket, connection_id id, owner& w
   try {
     await_hello(hello_limit);
   } catch (const std::bad_alloc&) {
-    newcomers_->leave(place_);  // this session never was
+    newcomers_->leave(place_);  // this session never existed
     throw;
   }
 }
 
 void agent_session::await_hello(duration hello_limit) {
   hello_timer_->expires_after(hello_limit);
-  // Whether the session still waits is asked of what the handler holds itself: when the wait was
-  // ended in the same moment, the session may be gone.
+  // The handler asks the connection, not the session: if the wait was cancelled in the same moment,
+  // the session may already be destroyed.
   hello_timer_->async_wait(
       while_alive(std::weak_ptr(connection_),
                   [this, hello_limit, &connection = *connection_](error_code error) {
@@ -55,7 +55,7 @@ void agent_session::await_hello(duration hello_limit) {
 
 agent_session::~agent_session() {
   newcomers_->leave(place_);
-  // One that has finished goes on by itself until its last words have left.
+  // A session that has finished keeps its connection until its last message has left.
   if (connection_->is_open()) connection_->close();
 }
 
@@ -64,10 +64,12 @@ void agent_session::let_go() {
   end("it was the oldest of many connections without a complete hello");
 }
 
-// The owner may destroy this session in each call: they are the last thing that happens here.
+// The owner may destroy this session in each call, so each call is the last thing done here.
 void agent_session::take_line(std::string_view line) {
   std::string problem;
   auto message = protocol::decode_agent_message(line, &problem);
+  // Wait for the hello before answering: an agent in a run gets a reply it survives, and tries the
+  // next endpoint, while a newcomer is refused for good.
   if (!turned_away_.empty()) {
     const hello* const greeting = message ? std::get_if<hello>(&*message) : nullptr;
     const bool is_in_a_run = greeting != nullptr && greeting->state.instance != 0;
@@ -88,6 +90,7 @@ void agent_session::take_line(std::string_view line) {
   if (is_first && !opens) return reject("the first message of a session is its hello");
   if (!is_first && opens) return reject("a session says hello once");
   hello_timer_.reset();
+  // The peer has a session now: it may not be evicted, and may send long lines.
   newcomers_->leave(place_);
   connection_->set_line_limit(line_bytes_max);
   owner_.on_message(*this, std::move(*message));
@@ -124,6 +127,7 @@ void agent_session::finish() {
   hello_timer_.reset();
   newcomers_->leave(place_);
   if (!connection_->is_open()) return;
+  // While its last message leaves, the peer may be evicted again.
   const auto leaving = newcomers_->enter(while_alive(
       std::weak_ptr(connection_), [&connection = *connection_] { connection.break_off(); }));
   connection_->finish(last_words_limit, [room = newcomers_, leaving] { room->leave(leaving); });

@@ -1,14 +1,15 @@
-// An agent session is the daemon's end of one connection of the agent protocol: it checks that
-// messages come in an order that makes sense, and ends the session with a sentence where not.
+// An agent session is the daemon's end of one connection of the agent protocol. It checks the order
+// of the messages, and ends the session with one line if the order is wrong.
 //
-// First comes a hello (an agent) or a guardian's word; after a hello, status and at last goodbye.
-// It decides nothing: who may join, and who is lost, is core::run's.
+// A session begins with a hello (an agent) or the report of a guardian; after a hello come statuses
+// and finally a goodbye. The session decides nothing: core::run decides who may join and who is
+// lost.
 //
-// Until its first line has come in full, and again while its last message leaves, it is one of the
-// port's evictable peers and may be closed without a message: an agent reconnects.
+// Until its first complete line, and again while its last message leaves, it is one of the port's
+// evictable peers and may be closed without a message; an agent then reconnects.
 //
-// Thread rule: one thread, that of the socket's executor. The owner is told from the loop, never
-// from inside a call, and may destroy the session while it is told.
+// Thread rule: one thread, that of the socket's executor. The owner is called from the loop, never
+// from inside a call, and may destroy the session in that call.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -31,15 +32,15 @@ class agent_session {
     virtual void on_message(agent_session& from, agent_message message) = 0;
     // The connection has ended, or the session ended it; `why` is for the log.
     virtual void on_end(agent_session& from, const std::string& why) = 0;
-    // Its hello is of another version of the protocol; on_end follows.
+    // The hello has another protocol version; on_end follows.
     virtual void on_other_version(agent_session& from, const std::string& why) = 0;
 
    protected:
     ~owner() = default;
   };
 
-  // Nothing was read from `socket`. A peer that has not said its first line within `hello_limit`,
-  // or takes nothing that is sent for `stall_limit`, is cut off.
+  // `socket` must be unread. A peer that sends no complete line within `hello_limit`, or reads
+  // nothing for `stall_limit`, is disconnected.
   agent_session(net::tcp::socket socket, connection_id id, owner& whom,
                 std::shared_ptr<evictable_peers> newcomers, duration hello_limit,
                 duration stall_limit);
@@ -50,21 +51,22 @@ class agent_session {
   connection_id id() const { return id_; }
   const std::string& peer_address() const { return peer_address_; }    // numeric
   const std::string& local_address() const { return local_address_; }  // numeric
-  // A peer that does not read is given as long as one that does not speak; and one whose machine
-  // has vanished is not noticed before: a cut of the network may be over by then.
+  // A peer that does not read gets as long as one that does not send. A vanished machine is not
+  // noticed earlier either, because a cut of the network may end in that time.
   void set_node_timeout(duration limit);
 
   void send(std::size_t kind, net::shared_bytes line) { connection_->send(kind, std::move(line)); }
 
-  // Says why, sends what is queued, and closes; the owner hears nothing more.
+  // Sends the reason and what is queued, and closes; the owner is not called again.
   void refuse(const std::string& text);
-  // Before the first line has come: the same once it has, and the owner hears of the end only. One
-  // that is in a run already is sent elsewhere, for that may go on where it was welcome.
+  // Call this before the first line has arrived: the peer is refused when it arrives, and the owner
+  // only hears of the end. An agent that is already in a run gets `not_primary` instead, so that it
+  // continues where it was accepted.
   void turn_away(std::string why) { turned_away_ = std::move(why); }
   void finish();
-  // Where there is no memory for what it is to be told: the owner hears of the end from the loop.
+  // For when there is no memory for a message: the owner hears of the end from the loop.
   void cut() { connection_->cut(); }
-  // At once, without a word; the owner hears nothing more.
+  // Closes at once without a message; the owner is not called again.
   void close() { connection_->close(); }
 
  private:
@@ -81,9 +83,9 @@ class agent_session {
   std::string local_address_;
   std::shared_ptr<net::line_connection> connection_;
   std::shared_ptr<evictable_peers> newcomers_;
-  evictable_peers::ticket place_ = 0;                       // there, until the first line
+  evictable_peers::ticket place_ = 0;  // among `newcomers_`, until the first line
   std::unique_ptr<boost::asio::steady_timer> hello_timer_;  // until the first line
-  std::string turned_away_;                                 // why; empty: it is not
+  std::string turned_away_;                                 // empty: it is accepted
 };
 
 }  // namespace ddprun::server

@@ -21,22 +21,22 @@ constexpr duration tick_with_agents = std::chrono::seconds(1);
 constexpr duration tick_without_agents = std::chrono::seconds(60);
 constexpr duration lateness_worth_a_line = std::chrono::seconds(1);
 
-// Rounds of the loop in a row without input before deadlines fire: what the first finds ready is
-// only taken in the second. Bounded, so that a flood of input cannot delay deadlines for ever.
+// Turns of the loop without input before deadlines fire. What the first turn finds ready is only
+// handled in the second. Bounded, so that a flood of input cannot delay deadlines for ever.
 constexpr int quiet_turns_wanted = 2;
 constexpr int drain_turns_max = 10'000;
 
-core::daemon_options of_machine(const daemon_shell_options& options, journal::journal* kept) {
+core::daemon_options of_machine(const daemon_shell_options& options, journal::journal* opened) {
   core::daemon_options made;
   made.began = steady_clock::now();
-  made.persists_records = kept != nullptr;
-  if (kept != nullptr) made.remembered = kept->take_loaded();
+  made.persists_records = opened != nullptr;
+  if (opened != nullptr) made.remembered = opened->take_loaded();
   made.version = version;
   made.opened_by = options.opened_by;
   made.runs_max = options.runs_max;
   made.agents_max = options.agents_max;
   made.recovery_until =
-      made.began + (kept != nullptr
+      made.began + (opened != nullptr
                         ? options.recovery_window
                         : options.window_without_journal.value_or(options.recovery_window));
   return made;
@@ -61,6 +61,7 @@ journal::handlers daemon_shell::of_journal() {
 }
 
 void daemon_shell::begin_with_journal() {
+  // Safe, because no agent is accepted before the journal is open.
   machine_ = core::daemon(of_machine(options_, journal_.get()));
   schedule_arming();
 }
@@ -116,7 +117,7 @@ void daemon_shell::accept(net::tcp::socket socket) {
   const std::string refusal = options_.allows_other_users ? std::string() : users_.refusal(socket);
   auto session = std::make_unique<agent_session>(std::move(socket), id, *this, options_.newcomers,
                                                  options_.hello_limit, options_.hello_limit);
-  // A session tells the peer why: a socket that is only closed looks like a broken network.
+  // The session tells the peer why: a socket that is only closed looks like a broken network.
   if (!refusal.empty()) {
     session->turn_away(refusal);
     warn_of_refusal(*session, refusal);
@@ -155,7 +156,7 @@ void daemon_shell::on_end(agent_session& from, const std::string& why) {
     log(note_level::debug,
         "connection " + std::to_string(id) + " of " + from.peer_address() + " ended: " + why);
   } catch (const std::bad_alloc&) {
-    // The log goes without.
+    // The message is not logged.
   }
   sessions_.erase(id);
   step(core::connection_ended{id});
@@ -175,7 +176,7 @@ void daemon_shell::step(core::daemon_event event) {
   try {
     step_at(moment(), std::move(event));
   } catch (const std::bad_alloc&) {
-    schedule_arming();  // whatever was given up, time goes on
+    schedule_arming();  // time must go on, whatever failed
     throw;
   }
   schedule_arming();
@@ -184,7 +185,7 @@ void daemon_shell::step(core::daemon_event event) {
 void daemon_shell::step_at(time_point now, core::daemon_event event) {
   core::daemon_effects effects;
   machine_.step(std::move(event), now, effects);
-  std::exception_ptr failure;  // of one effect, which is not to cost others theirs
+  std::exception_ptr failure;  // of one effect; the others are still applied
   for (const core::daemon_effect& effect : effects) {
     try {
       std::visit([this](const auto& one) { apply(one); }, effect);
@@ -202,14 +203,14 @@ void daemon_shell::apply(const core::send_to_agent& effect) {
   try {
     found->second->send(effect.message->index(), line_of(effect.message));
   } catch (const std::bad_alloc&) {
-    found->second->cut();  // it comes back, and is told then
+    found->second->cut();  // the agent reconnects and is told then
   }
 }
 
 net::shared_bytes daemon_shell::line_of(const std::shared_ptr<const daemon_message>& message) {
   if (message == shared_message_) return shared_line_;
   auto line = std::make_shared<const std::string>(protocol::encode(*message));
-  // Held elsewhere, too: others may be sent the same.
+  // Other agents may get the same message: keep its encoded line.
   if (message.use_count() > 1) {
     shared_message_ = message;
     shared_line_ = line;
@@ -242,7 +243,7 @@ void daemon_shell::apply(const core::daemon_note& effect) {
   log(effect.level, effect.text);
 }
 
-// Now; if the loop stood still since the timer was to fire, the machine hears of that first.
+// Returns the current time. If the loop stood still past the timer, the machine is told first.
 time_point daemon_shell::moment() {
   const time_point now = steady_clock::now();
   const std::optional<duration> late = lateness_.notice(now);
@@ -253,7 +254,7 @@ time_point daemon_shell::moment() {
   return now;
 }
 
-// Once for all that happens in this turn of the loop.
+// Arms the timer once for everything that happens in this turn of the loop.
 void daemon_shell::schedule_arming() {
   if (arming_) return;
   boost::asio::post(executor_, while_alive(alive_.watch(), [this] {
@@ -264,11 +265,11 @@ void daemon_shell::schedule_arming() {
 }
 
 void daemon_shell::arm() {
-  // fire() ends with a step, which arms anew.
+  // fire() ends with a step, which arms the timer again.
   if (draining_) return;
   const time_point now = steady_clock::now();
-  // While agents of an earlier daemon are waited for, a loop that stands still must not use up
-  // their time: they knock meanwhile.
+  // While agents of an earlier daemon are awaited, a loop that stands still must not use up their
+  // time, because they may be connecting meanwhile.
   const bool recovers = now < machine_.recovery_until();
   if (machine_.run_count() == 0 && !recovers) {
     // Without a run there is no deadline: an idle daemon sleeps until somebody connects.
@@ -291,7 +292,7 @@ void daemon_shell::arm() {
 void daemon_shell::drain_then_fire(std::uint64_t inputs_seen, int quiet_turns, int turns) {
   if (quiet_turns >= quiet_turns_wanted || turns >= drain_turns_max) return fire();
   try {
-    // While input is drained, each turn of the loop is expected at once.
+    // Each of these turns is due at once, so a late one means that the loop stood still.
     lateness_.expect(moment());
     boost::asio::post(executor_,
                       while_alive(alive_.watch(), [this, inputs_seen, quiet_turns, turns] {
@@ -299,7 +300,7 @@ void daemon_shell::drain_then_fire(std::uint64_t inputs_seen, int quiet_turns, i
                         drain_then_fire(inputs_, quiet ? quiet_turns + 1 : 0, turns + 1);
                       }));
   } catch (const std::bad_alloc&) {
-    fire();  // deadlines do not wait for memory
+    fire();  // deadlines must not wait for memory
   }
 }
 
@@ -337,7 +338,7 @@ std::vector<std::string> daemon_shell::joined_names(std::size_t most,
                                                     const std::string& own_run) const {
   std::vector<std::string> names;
   machine_.each_run(0, [&](const core::run& run) {
-    // Of a large run only the first page is looked at: it is for a sentence.
+    // The names are for one sentence, so the first page of a large run is enough.
     const core::run_view seen = run.view(steady_clock::now(), 0, members_per_page);
     for (const core::member_view& one : seen.members) {
       if (!one.connected || names.size() == most) continue;

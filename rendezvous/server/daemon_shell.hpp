@@ -1,11 +1,11 @@
-// The shell round core::daemon: it turns what agents say into events, carries the
-// effects out, and brings the time.
+// The shell around core::daemon: it turns messages of agents into events, applies effects, and
+// supplies the time.
 //
-// Two things it owes to the machine (DESIGN.md): input that has arrived is taken before
-// deadlines fire, and a loop that was late by d says so before anything else happens.
+// It guarantees two things to the machine (DESIGN.md): input that has arrived is handled before
+// deadlines fire, and a loop that was late reports that before anything else happens.
 //
 // Thread rule: one thread, that of the executor. Destroy it before its io_context. Errors: sessions
-// end by themselves and are logged; nothing an agent says ends the daemon.
+// end by themselves and are logged; no message of an agent ends the daemon.
 #pragma once
 
 #include "rendezvous/base/lateness_watch.hpp"
@@ -33,26 +33,26 @@
 namespace ddprun::server {
 
 struct daemon_shell_options {
-  // How long agents of an earlier daemon on this endpoint may still come back to a run that its
-  // journal calls open, or, without one, to any; 0: there was none.
+  // How long to wait for agents of an earlier daemon on this endpoint: for those of runs that the
+  // journal has as open or, without a journal, of any run. 0: there was no earlier daemon.
   duration recovery_window = std::chrono::seconds(10);
-  std::optional<duration> window_without_journal;   // none: the same
-  duration hello_limit = std::chrono::seconds(30);  // a peer says its first line
+  std::optional<duration> window_without_journal;   // empty: the same
+  duration hello_limit = std::chrono::seconds(30);  // for a peer's first line
   std::size_t agents_max = 100'000;                 // connections that have said hello
-  std::function<bool()> has_room;                   // for one more; empty: there is
-  // Of the port, for those that have not said hello, or leave; null: one of its own.
+  std::function<bool()> has_room;                   // for one more agent; empty: always
+  // The port's peers that have not said hello, or are leaving; null: the shell creates its own.
   std::shared_ptr<evictable_peers> newcomers;
-  // What outlives this daemon; empty: nothing does. What cannot be opened is done without.
+  // Opens what outlives this daemon; empty: nothing does. If it cannot be opened, the caller
+  // decides.
   journal::opener open_journal;
-  journal::background_opener open_journal_in_background;  // in its place, for a loop of others, too
-  log_function journal_log;  // takes its lines in place of `log`; may be empty
-  // Of these at a time somebody is there, or may still live. Finished runs are remembered for an
-  // hour, as far as this number has room, so that nodes that come late are told how they ended.
+  journal::background_opener open_journal_in_background;  // instead, if the loop must not wait
+  log_function journal_log;  // gets the journal's messages instead of `log`; may be empty
+  // Limits the runs with connected agents or with workers that may be alive. Finished runs are kept
+  // for an hour, as far as this number allows, so that late nodes are told how they ended.
   std::size_t runs_max = 1000;
-  std::optional<opened_run>
-      opened_by;     // of the agent that this daemon lives in; none: it stands alone
-  log_function log;  // may be empty
-  // Of this host: their agents and guardians are refused otherwise (net/peer_user.hpp).
+  std::optional<opened_run> opened_by;  // the agent that this daemon lives in; empty: it runs alone
+  log_function log;                     // may be empty
+  // Whether agents and guardians of this host's other users are accepted (net/peer_user.hpp).
   bool allows_other_users = false;
 };
 
@@ -63,38 +63,38 @@ class daemon_shell final : public agent_session::owner {
   daemon_shell(const daemon_shell&) = delete;
   daemon_shell& operator=(const daemon_shell&) = delete;
 
-  // Once, before the first `accept`: from here on this daemon knows what the one before has kept.
-  // On failure the caller ends it, or lets it go on without.
+  // Call this once, before the first `accept`: from here on the daemon knows what its predecessor
+  // persisted. On failure the caller ends the daemon, or continues without a journal.
   journal::open_failure open_journal();
-  // The same without a wait: `opened` comes from the loop, with a problem where there is no
+  // The same without blocking: `opened` is called from the loop, with a problem if there is no
   // journal.
   void open_journal_in_background(journal::opened_handler opened);
   void go_on_without_journal(const std::string& problem);
 
-  // `socket` speaks the agent protocol; nothing was read from it.
+  // `socket` speaks the agent protocol and must be unread.
   void accept(net::tcp::socket socket);
 
-  // Something arrived that the daemon will hear of soon: deadlines wait for it.
+  // Something has arrived that the daemon will soon handle, so deadlines must wait for it.
   void note_input() { ++inputs_; }
 
-  // Closes every session at once, so that agents look for another daemon. For good.
+  // Closes every session for good, at once, so that agents look for another daemon.
   void stop();
 
   std::size_t agent_count() const { return sessions_.size(); }
-  // Of these have said hello; the others, and those that leave, are evictable peers.
+  // Sessions that have said hello; the others, and those that leave, are evictable peers.
   std::size_t joined_count() const { return machine_.agent_count(); }
-  // At most so many of them: "node-a", "node-b of run job2" where that is another run than
-  // `own_run`.
+  // At most so many names: "node-a", or "node-b of run job2" if that is not `own_run`.
   std::vector<std::string> joined_names(std::size_t most, const std::string& own_run) const;
 
-  // Empty: well; else what is wrong with the journal, in one line: all is kept in memory meanwhile.
+  // One line that says what is wrong with the journal; decisions are in memory only meanwhile.
+  // Empty: nothing is wrong.
   const std::string& journal_problem() const { return journal_problem_; }
 
-  // Calls `handler` once, from the loop, when no agent is connected that has said hello; one at a
-  // time.
+  // Calls `handler` once, from the loop, as soon as no agent that has said hello is connected. Only
+  // one handler at a time.
   void when_no_agents(std::function<void()> handler);
 
-  // The runs from `first` on, by name, with the first members of each, as far as a page goes.
+  // One page of runs from `first` on, by name, each with its first members.
   runs_page runs(std::size_t first) const;
   // One run, with a page of its members from `first` on.
   std::optional<core::run_view> run(std::string_view id, std::size_t first, std::size_t most) const;
@@ -139,7 +139,7 @@ class daemon_shell final : public agent_session::owner {
   net::peer_users users_;
   log_limit strangers_;
 
-  // The newest message that several agents share, and its bytes.
+  // The newest message that several agents share, and its encoded line.
   std::shared_ptr<const daemon_message> shared_message_;
   net::shared_bytes shared_line_;
 

@@ -20,6 +20,7 @@ void evictable_peers::leave(ticket whose) {
 void evictable_peers::hold(ticket whose, std::size_t bytes) {
   const auto found = waiting_.find(whose);
   if (found == waiting_.end()) return;
+  // Unsigned arithmetic: the difference may be negative.
   bytes_ += bytes - found->second.bytes;
   found->second.bytes = bytes;
   if (bytes == 0) {

@@ -1,7 +1,7 @@
-// evictable_peers holds those peers of a port that may be closed, the one that has waited longest
-// first: where connections or memory are short, that one goes, so that a new one can come in.
+// evictable_peers holds the peers of a port that may be closed to make room. When connections or
+// memory run short, the one that has waited longest is closed.
 //
-// Ownership: of nobody; whoever enters leaves before it ends, unless it was let go of.
+// Ownership: owns no peer. A peer leaves before it is destroyed, unless it was evicted.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +16,23 @@ class evictable_peers {
  public:
   using ticket = std::uint64_t;  // counts up from 1
 
-  // What all who wait may hold together of messages that have not come in full.
+  // How much memory the unfinished messages of all peers may take together.
   static constexpr std::size_t bytes_max_by_default = std::size_t{4} << 20;
 
   explicit evictable_peers(std::size_t bytes_max = bytes_max_by_default) : bytes_max_(bytes_max) {}
   evictable_peers(const evictable_peers&) = delete;
   evictable_peers& operator=(const evictable_peers&) = delete;
 
-  // `let_go` closes the connection at once. It is called at most once, and has left by then; it may
-  // enter again, or be destroyed by what it does.
+  // `let_go` must close the connection at once. It is called at most once, after the peer was
+  // removed, so it may enter again or destroy the peer.
   ticket enter(std::function<void()> let_go);
   void leave(ticket whose);
 
-  // So many bytes are held for it now. Those who have waited longest and hold some go until all is
-  // within the limit: this one may be among them.
+  // Sets how many bytes are held for this peer. While the total exceeds the limit, the peers that
+  // have waited longest and hold some are evicted, possibly this one.
   void hold(ticket whose, std::size_t bytes);
 
-  // False where nobody waits.
+  // Returns false if nobody waits.
   bool let_oldest_go();
 
   std::size_t size() const { return waiting_.size(); }

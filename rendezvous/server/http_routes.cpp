@@ -7,17 +7,17 @@
 namespace ddprun::server {
 namespace {
 
-// "/api/v1/runs/job%201?offset=100&limit=20" taken apart.
+// The parts of "/api/v1/runs/job%201?offset=100&limit=20".
 struct question {
   std::string_view path;
-  std::string_view rest;  // of the path, behind what the route names
+  std::string_view rest;  // of the path, after the route's own
   std::size_t offset = 0;
   std::size_t limit = members_per_page;
-  std::string problem;  // of the query; empty: none
+  std::string problem;  // with the query; empty: none
 };
 
 struct route {
-  std::string_view path;  // with "/" at its end: all that begin with it
+  std::string_view path;  // if it ends with "/", all paths that begin with it
   bool is_costly;
   http_answer (*answer)(const question& asked, const http_views& views);
 };
@@ -66,7 +66,7 @@ void read_parameter(std::string_view text, question& asked) {
   std::size_t* const field = name == "offset"  ? &asked.offset
                              : name == "limit" ? &asked.limit
                                                : nullptr;
-  if (field == nullptr) return;  // somebody else's
+  if (field == nullptr) return;  // unknown parameters are ignored
   const std::string_view value = text.substr(std::min(equals + 1, text.size()));
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *field);
   if (value.empty() || error != std::errc() || end != value.data() + value.size()) {

@@ -1,14 +1,14 @@
-// What the daemon answers over HTTP: a row for each path, in http_routes.cpp.
+// The daemon's HTTP answers; http_routes.cpp has a row for each path.
 //
 //   GET /healthz                          200 "ok"
 //   GET /api/v1/runs?offset=N             200, JSON: a page of runs: phase, members, why it waits
 //   GET /api/v1/runs/ID?offset=N&limit=N  200, JSON: one run with a page of its members
 //   anything else                         404, 405 or 400 with one line
 //
-// An answer is made on the loop that serves the rounds. It is a page, so that it takes a
-// millisecond whatever the number of nodes.
+// Answers are made on the loop that serves the rounds, so each is one page, which takes about a
+// millisecond however many nodes there are.
 //
-// Thread rule: that of the views.
+// Thread rule: the thread of the views.
 #pragma once
 
 #include "rendezvous/core/run/run.hpp"
@@ -22,25 +22,25 @@
 
 namespace ddprun::server {
 
-// Called once for each request that asks for it; nothing comes once the daemon is stopping.
+// Each is called once for a request that needs it, and not while the daemon is stopping.
 struct http_views {
   std::function<runs_page(std::size_t first)> runs;
   std::function<std::optional<core::run_view>(std::string_view id, std::size_t first,
                                               std::size_t most)>
       run;
-  std::function<std::string()> problem;  // of the daemon, though it serves; empty: none
+  std::function<std::string()> problem;  // what limits the daemon; empty: nothing
 };
 
 struct http_answer {
   unsigned status = 200;
-  bool is_json = false;  // else it is text
+  bool is_json = false;  // otherwise plain text
   std::string body;
 };
 
-// `target` as it stands in the request, query and all. `is_read`: the method is GET or HEAD.
+// `target` is the request's, with its query. `is_read`: the method is GET or HEAD.
 http_answer answer_to(std::string_view target, bool is_read, const http_views& views);
 
-// Does making the answer take so long that one has to keep its distance from the one before?
+// True if the answer takes long enough to make that answers have to be spaced out.
 bool is_costly(std::string_view target);
 
 }  // namespace ddprun::server

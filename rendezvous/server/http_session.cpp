@@ -46,7 +46,7 @@ response response_to(const request& asked, const http_views& views) {
   answer.keep_alive(asked.keep_alive());
   answer.body() = std::move(made.body);
   answer.prepare_payload();
-  // HEAD: the length of the body, and no body.
+  // The answer to HEAD has the length of the body, but no body.
   if (asked.method() == http::verb::head) answer.body().clear();
   return answer;
 }
@@ -60,12 +60,14 @@ response answer_to_garbage(const error_code& error) {
   return answer;
 }
 
+// A closed connection is no mistake of the peer's: only what the HTTP parser rejects gets an
+// answer.
 bool is_peers_mistake(const error_code& error) {
   return error.category() == http::make_error_code(http::error::bad_method).category() &&
          error != http::error::end_of_stream && error != http::error::partial_message;
 }
 
-// A connection and its place among the others.
+// A connection and its position among the evictable peers.
 class peer {
  public:
   peer(net::tcp::socket socket, std::shared_ptr<evictable_peers> others)
@@ -78,7 +80,7 @@ class peer {
   peer(const peer&) = delete;
   peer& operator=(const peer&) = delete;
 
-  // Its request has come in full, or its answer has left.
+  // Its request has arrived completely, or its answer has left: it becomes the youngest.
   void moves_on() {
     in_first_request_ = false;
     others_->leave(place_);
@@ -91,6 +93,7 @@ class peer {
  private:
   void let_go() {
     error_code ignored;
+    // Later an answer may be under way, which this text would corrupt.
     if (in_first_request_) stream.socket().write_some(asio::buffer(busy), ignored);
     stream.close();
   }
@@ -111,6 +114,7 @@ asio::awaitable<void> session(std::shared_ptr<peer> who, http_views views,
     stream.expires_after(request_limit);
     const auto [read_error, read_bytes] =
         co_await http::async_read(stream, buffer, parser, quietly);
+    // The peer may have been evicted while this coroutine waited: check after each wait.
     if ((read_error && !is_peers_mistake(read_error)) || !who->is_open()) co_return;
     who->moves_on();
     const auto target = parser.get().target();
@@ -145,7 +149,7 @@ void serve_http(net::tcp::socket socket, http_views views, std::shared_ptr<http_
   auto who = std::make_shared<peer>(std::move(socket), std::move(others));
   asio::co_spawn(where, session(std::move(who), std::move(views), std::move(pace)),
                  [](const std::exception_ptr&) {
-                   // An exception (no memory) ends this one session.
+                   // An exception (no memory) ends only this session.
                  });
 }
 

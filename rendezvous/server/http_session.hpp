@@ -1,12 +1,13 @@
-// An HTTP session answers a person, a page or a probe on the daemon's port: what http_routes.hpp
-// lists. The pace leaves time between two answers that take some.
+// An HTTP session answers a person, a dashboard or a probe on the daemon's port (http_routes.hpp).
+// The pace leaves time for the rounds between two costly answers.
 //
-// Requests carry no body worth reading (at most 1 KiB is accepted), and each must arrive, and its
-// answer be taken, within ten seconds. A session is one of the evictable peers `others`, and goes
-// to their end after each request and each answer: if there are too many, the one that has made no
-// progress for longest is closed, with a 503 if that was its first request.
+// A request may have a body of at most 1 KiB, which is ignored. Each request must arrive, and its
+// answer be read, within ten seconds. A session is one of the evictable peers `others`, and becomes
+// the youngest after each request and each answer: if there are too many, the one without progress
+// for longest is closed, with a 503 if that was its first request.
 //
-// Thread rule: the thread of the socket's executor. It lives by itself until the peer closes.
+// Thread rule: the thread of the socket's executor. The session keeps itself alive until the peer
+// closes.
 #pragma once
 
 #include "rendezvous/net/types.hpp"
@@ -17,7 +18,7 @@
 
 namespace ddprun::server {
 
-// When the next answer may be made: all sessions of a daemon share one.
+// Says when the next costly answer may be made; all sessions of a daemon share one.
 class http_pace {
  public:
   static constexpr std::chrono::milliseconds interval{10};

@@ -1,4 +1,4 @@
-// ddprun-rendezvous: a server and a command line.
+// ddprun-rendezvous: the daemon's main program.
 #include "rendezvous/base/color.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/signals.hpp"
@@ -41,7 +41,7 @@ using namespace ddprun::server;
 
 constexpr std::size_t descriptors_min = 64;
 constexpr std::size_t log_queue_bytes = 128 * 1024;
-// What was logged last has this long to reach whoever reads it.
+// How long the last log lines may take to reach their reader.
 constexpr auto log_limit_at_end = std::chrono::seconds(2);
 
 spdlog::level::level_enum to_spdlog(note_level level) {
@@ -66,8 +66,8 @@ note_level from_spdlog(spdlog::level::level_enum level) {
   return note_level::info;
 }
 
-// The loop that serves the rounds only queues its lines: whoever does not read them holds up
-// nobody.
+// Queues its lines, so that a reader that does not read does not block the loop that serves the
+// rounds.
 class queued_log final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   queued_log(std::shared_ptr<log::writer> out, log_style style, bool is_colored)
@@ -98,7 +98,7 @@ int fail(int code, const std::string& text) {
   return code;
 }
 
-// Whole or not there: a reader that waits for the file never finds half a number.
+// Writes a temporary file and renames it, so that a reader never sees half a number.
 bool write_port_file(const std::string& path, std::uint16_t port, std::string& problem) {
   const std::string temporary = path + "." + std::to_string(::getpid());
   const auto failed = [&](const std::string& what) {
@@ -113,7 +113,7 @@ bool write_port_file(const std::string& path, std::uint16_t port, std::string& p
   return std::rename(temporary.c_str(), path.c_str()) == 0 || failed(path);
 }
 
-// Empty: nothing is kept.
+// Empty: nothing is persisted.
 std::string state_folder_of(const daemon_options& options) {
   if (options.state_folder) return *options.state_folder == "none" ? "" : *options.state_folder;
   if (options.port == 0) return {};
@@ -139,8 +139,8 @@ server_options server_options_of(const daemon_options& options, const std::strin
   return wanted;
 }
 
-// Those of a service manager, in place of --bind and --port. Before anything else is opened: a
-// number that is not open yet could be anything's later.
+// The service manager's sockets, which replace --bind and --port. They are taken before anything
+// else is opened, because a wrong number in the environment could name a descriptor opened later.
 std::vector<int> take_sockets(daemon_options& options, std::string& problem) {
   const auto sockets = inherited_sockets(environment_from(::environ), ::getpid());
   if (!sockets) {
@@ -183,11 +183,10 @@ int serve(const daemon_options& options, const std::vector<int>& sockets, log::w
   wanted.open_sockets = sockets;
   service_manager manager(io.get_executor(), environment_from(::environ), ::getpid());
   ddprun::server::server daemon(io.get_executor(), std::move(wanted));
-  // They would end a process that does not know them: a terminal that is closed, a batch system's
-  // word.
+  // These signals would end the process. They come from a closing terminal or a batch system.
   for (const int number : {SIGHUP, SIGUSR1, SIGUSR2})
     std::signal(number, SIG_IGN);
-  // Before the port is known to anybody: who reads it may stop us at once.
+  // Installed before the port is published: its reader may stop us at once.
   boost::asio::signal_set signals(io, SIGINT, SIGTERM);
   signals.async_wait([&](const error_code& error, int number) {
     if (error) return;
@@ -230,7 +229,7 @@ int serve_with_log(const daemon_options& options, const std::vector<int>& socket
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A reader of our output that has gone is no reason to end.
+  // A closed reader of our output must not end the daemon.
   std::signal(SIGPIPE, SIG_IGN);
   try {
     const daemon_outcome outcome =

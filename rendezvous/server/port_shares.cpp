@@ -25,7 +25,7 @@ bool port_shares::admit(peer_kind kind, const peer_counts& now) const {
   const auto index = static_cast<std::size_t>(kind);
   if (now[index] >= most_[index]) return false;
   if (now[index] < shares_[index]) return true;
-  // Those that are there, and the places that are kept for others.
+  // Connections that exist, and the unused shares of other kinds, which stay reserved.
   std::size_t taken = 0;
   for (std::size_t each = 0; each < peer_kinds; ++each) {
     taken += each == index ? now[each] : std::max(now[each], shares_[each]);

@@ -23,7 +23,7 @@ struct protocol_router::guest {
   time_point since = std::chrono::steady_clock::now();
   evictable_peers::ticket place = 0;
   bool is_asked_for_more = false;
-  bool gone = false;  // handed on, dismissed, or the door is closed
+  bool gone = false;  // handed over, dismissed, or closed with the router
 };
 
 protocol_router::protocol_router(protocol_router_handlers handlers, duration first_byte_limit,
@@ -73,14 +73,15 @@ std::shared_ptr<protocol_router::guest> protocol_router::take_out(std::uint64_t 
   return who;
 }
 
-// A guest that nothing waits for any more would be neither answered nor closed.
+// Closes a guest for which nothing is pending any more: it would never be answered or closed.
 void protocol_router::drop(std::uint64_t id) {
   if (guests_.count(id) == 0) return;
   error_code ignored;
   take_out(id)->socket.close(ignored);
 }
 
-// Whether it has spoken meanwhile may not have been looked at yet.
+// The guest may have sent its first bytes without the loop having seen them yet, so look before
+// closing.
 void protocol_router::let_go(std::uint64_t id) {
   tcp::socket& socket = guests_.at(id)->socket;
   char first = 0;
@@ -100,14 +101,15 @@ void protocol_router::look(std::uint64_t id) {
     throw;
   }
   if (take == nullptr) return;
+  // Taken out before the handler runs, because that may close this router.
   const auto who = take_out(id);
   (*take)(std::move(who->socket));
 }
 
-// Null: it was dismissed, or is to say more.
+// Null: the guest was dismissed, or has to send more.
 const protocol_router_handlers::take* protocol_router::choose(std::uint64_t id) {
   guest& who = *guests_.at(id);
-  // The bytes are peeked at only: whoever takes the socket reads it from its start.
+  // The bytes are only peeked at: the handler reads the socket from the start.
   std::array<char, std::max(protocol::sniff_bytes_max, protocol::agent_sniff_bytes)> first{};
   error_code error;
   const std::size_t size =
@@ -118,7 +120,7 @@ const protocol_router_handlers::take* protocol_router::choose(std::uint64_t id) 
   }
   const std::string_view words(first.data(), size);
   wire kind = protocol::sniff(words.substr(0, protocol::sniff_bytes_max));
-  // Only HTTP can begin with bytes that do not decide yet, and its own reader takes the rest.
+  // Only HTTP can begin with bytes that do not decide yet, and its parser handles the rest.
   if (kind == wire::undecided) kind = wire::http;
   if (kind == wire::tls) {
     dismiss(id, note_level::info, "speaks TLS, which this port does not");
@@ -145,8 +147,9 @@ const protocol_router_handlers::take* protocol_router::whose(wire kind,
   return kind == wire::http ? &handlers_.http : nullptr;
 }
 
-// Of the agent protocol, where it matters whose it is. The kernel wakes us again when there is
-// more, or no more comes; whoever takes the socket hears of each byte.
+// True if the agent line is too short to tell a tether from others, and that matters here.
+// SO_RCVLOWAT makes the kernel wake us when more has arrived or the peer is gone; it is reset
+// before the handler reads the socket.
 bool protocol_router::is_half_a_word(guest& who, std::string_view first) {
   const bool is_half = handlers_.tether && !who.is_asked_for_more &&
                        protocol::sniff_agent_line(first) == protocol::agent_line::undecided;
@@ -163,7 +166,8 @@ void protocol_router::dismiss(std::uint64_t id, note_level level, const std::str
   const auto peer = who->socket.remote_endpoint(error);
   const std::string name = error ? "a peer" : net::endpoint_text(peer);
   who->socket.close(error);
-  // A health check that comes and goes each second, for the debug log only, hides no stranger.
+  // Debug lines have a limit of their own, so that a frequent health check cannot hide an unknown
+  // peer.
   log_limit& limit = level == note_level::debug ? mute_ : strangers_;
   const auto line = limit.admit("closed " + name + ": it " + why, std::chrono::steady_clock::now());
   if (line && handlers_.log) handlers_.log(level, *line);

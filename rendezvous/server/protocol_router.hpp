@@ -1,13 +1,13 @@
-// A protocol router tells the protocols of one port apart: it takes accepted connections, looks at
-// their first bytes without taking them, and hands each to whom it belongs.
+// A protocol router lets several protocols share one port: it peeks at the first bytes of accepted
+// connections and passes each to the handler of its protocol.
 //
-// Used by the daemon (agents, TCPStore, HTTP) and by a round's service (tethers, TCPStore). A
-// protocol without a handler is treated as a stranger's. Strangers, and whoever says nothing within
-// the limit, are closed without an answer; of many at once, only some get a line in the log. Until
-// it has spoken, each may be evicted (evictable_peers).
+// It is used by the daemon (agents, TCPStore, HTTP) and by a round's service (tethers, TCPStore). A
+// protocol without a handler counts as unknown. Unknown peers, and peers that send nothing within
+// the limit, are closed without an answer; if there are many at once, only some are logged. Until
+// it has sent something, each peer may be evicted (evictable_peers).
 //
-// Thread rule: one thread, that of the sockets' executor. Handlers come from the loop, and none
-// after `close` or destruction. Destroy it before its io_context.
+// Thread rule: one thread, that of the sockets' executor. Handlers are called from the loop, and
+// not after `close` or destruction. Destroy it before its io_context.
 #pragma once
 
 #include "rendezvous/base/log_limit.hpp"
@@ -32,7 +32,7 @@ using log_function = std::function<void(note_level level, const std::string& tex
 struct protocol_router_handlers {
   using take = std::function<void(net::tcp::socket socket)>;
   take agent;
-  take tether;  // apart from `agent`; empty: that takes them, too
+  take tether;  // empty: `agent` gets tethers too
   take tcpstore;
   take http;
   log_function log;  // may be empty
@@ -50,11 +50,11 @@ class protocol_router {
   void accept(net::tcp::socket socket);
   void close();
 
-  // Connections that have said nothing yet.
+  // Connections that have not sent anything yet.
   std::size_t waiting() const { return guests_.size(); }
-  // When the one of them came that has waited longest; never, where there is none.
+  // When the longest waiting of them was accepted; time_point::max() if there is none.
   time_point oldest() const;
-  // Closes that one, for there is no room.
+  // Closes that one to make room.
   void close_oldest();
 
  private:
@@ -77,7 +77,7 @@ class protocol_router {
   std::map<std::uint64_t, std::shared_ptr<guest>> guests_;
   std::uint64_t last_id_ = 0;
   log_limit strangers_;
-  log_limit mute_;  // those who left without a word
+  log_limit mute_;  // for peers that left without sending anything
 };
 
 }  // namespace ddprun::server

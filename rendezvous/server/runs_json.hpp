@@ -1,4 +1,4 @@
-// What the daemon shows of its runs over HTTP, as JSON.
+// The JSON that the daemon shows of its runs over HTTP.
 #pragma once
 
 #include "rendezvous/core/run/run.hpp"
@@ -12,23 +12,23 @@ namespace ddprun::server {
 
 inline constexpr std::string_view runs_path = "/api/v1/runs";
 
-// What one answer may cost: about a millisecond.
+// Limits for one answer, so that it takes about a millisecond.
 inline constexpr std::size_t runs_per_page = 20;
-inline constexpr std::size_t members_per_page = 100;  // of all runs of the page together
+inline constexpr std::size_t members_per_page = 100;  // of all runs on the page together
 
 struct runs_page {
-  std::size_t first = 0;      // of the runs, by name
-  std::size_t run_count = 0;  // all
+  std::size_t first = 0;      // index of the first run, by name
+  std::size_t run_count = 0;  // of all runs
   std::vector<core::run_view> runs;
 };
 
-// The body of /api/v1/runs. Where there is more, "next" is the path that shows it.
+// Makes the body of /api/v1/runs. "next" is the path of the following page, if there is one.
 std::string runs_json(const runs_page& page);
 
-// The body of /api/v1/runs/ID; `first` is the place of its first member among all.
+// Makes the body of /api/v1/runs/ID; `first` is the index of the first member shown.
 std::string run_json(const core::run_view& run, std::size_t first);
 
-// A run id as it stands in a path, and back; what is no proper escape stays as it is.
+// Escapes a run id for a path, and back; malformed escapes are left unchanged.
 std::string to_url(std::string_view text);
 std::string from_url(std::string_view text);
 

@@ -13,11 +13,11 @@
 namespace ddprun::server {
 namespace {
 
-// Descriptors that are no connections: standard streams, the loop's own, the listener, a file.
+// Descriptors that are not connections: standard streams, the loop's own, the listener, a file.
 constexpr std::size_t descriptors_reserved = 32;
-// Of the store's memory, this part is for requests and replies that are under way.
+// The part of the store's memory that is reserved for requests and replies in progress.
 constexpr std::size_t store_buffer_share = 4;
-// That are on their way to the store's thread, to take the place of others there.
+// How many connections may be on their way to the store's thread at once to replace others there.
 constexpr std::size_t store_exchanges_max = 4;
 
 std::size_t connections_of(const server_options& options) {
@@ -26,7 +26,7 @@ std::size_t connections_of(const server_options& options) {
   return limit > descriptors_reserved ? limit - descriptors_reserved : 1;
 }
 
-// Hosts without IPv6 are many.
+// Many hosts have no IPv6, so its loopback address may be missing.
 bool is_missing_loopback(const std::string& address, const error_code& error) {
   const auto numeric = net::numeric_address(address);
   return numeric && numeric->is_loopback() &&
@@ -51,7 +51,7 @@ server::server(net::executor where, server_options options)
   options_.daemon.newcomers = newcomers_;
   options_.daemon.has_room = [this] { return has_room(peer_kind::agent); };
   shell_ = std::make_shared<daemon_shell>(where, options_.daemon);
-  // Of one sum, which is what a person gives.
+  // The user gives one limit, which is split between values and buffers.
   store::keyspace_options keys;
   keys.limits = options_.store_limits;
   keys.buffered_bytes_max = keys.limits.bytes_max / store_buffer_share;
@@ -64,7 +64,7 @@ server::server(net::executor where, server_options options)
   space_ = std::make_shared<store::keyspace>(std::move(keys));
 }
 
-// The port is that of the first.
+// Returns the port of the first socket.
 result<std::uint16_t> server::adopt_sockets(std::string& problem) {
   std::uint16_t first = 0;
   for (const int descriptor : options_.open_sockets) {
@@ -86,6 +86,7 @@ result<std::uint16_t> server::listen(std::string& problem) {
     const auto opened = next.open(address, *port, problem);
     if (opened) continue;
     if (!is_missing_loopback(address, opened.error())) return opened;
+    // This host has no such loopback address: continue without it.
     listeners_.pop_back();
     problem.clear();
   }
@@ -99,8 +100,8 @@ result<std::uint16_t> server::start(std::string& problem) {
     return port;
   }
   const journal::open_failure failure = shell_->open_journal();
-  // Two daemons on one journal would write over each other's records; the person who starts the
-  // second one has to hear of it.
+  // Two daemons with one journal would overwrite each other's records, so whoever starts the second
+  // one must be told.
   if (failure.is_taken && options_.journal_is_ours) {
     problem = failure.problem;
     stop();
@@ -136,7 +137,8 @@ void server::serve() {
 
 void server::accept(net::tcp::socket socket) {
   shell_->note_input();
-  // One that has spoken meanwhile goes on to where it belongs.
+  // A newcomer whose first bytes have arrived is passed on instead of closed, and that also makes
+  // room.
   while (!has_room(peer_kind::newcomer)) {
     turn_away(peer_kind::newcomer, "the oldest without a complete hello");
     if (!newcomers_->let_oldest_go()) return;
@@ -149,8 +151,8 @@ void server::accept_store(net::tcp::socket socket) {
   if (is_full) {
     turn_away(peer_kind::tcpstore,
               "TCPStore: the oldest that has asked for nothing, otherwise the newest");
-    // The one that makes room leaves on the store's thread, a moment later: a flood of newcomers
-    // must not pile up there meanwhile.
+    // The connection that is replaced is closed on the store's thread, a moment later. Until then a
+    // flood of newcomers must not pile up there.
     if (space_->arriving_count() >= store_exchanges_max) return;
   }
   const error_code error = store_.serve(std::move(socket), space_, is_full);
@@ -178,7 +180,7 @@ void server::accept_http(net::tcp::socket socket) {
   serve_http(std::move(socket), std::move(views), http_pace_, readers_);
 }
 
-// Those that have not said hello and those that leave are newcomers; so are the door's.
+// newcomers_ holds the router's guests, and agents that have not said hello or are leaving.
 peer_counts server::counts() const {
   return {newcomers_->size(), shell_->joined_count(), space_->connection_count(), readers_->size()};
 }

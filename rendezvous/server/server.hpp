@@ -1,21 +1,22 @@
-// A server is a whole rendezvous daemon on a given loop: one port with agents, TCPStore and HTTP
-// on it. `ddprun-rendezvous` is this and a command line; an agent that hosts the daemon has one on
-// its socket thread.
+// A server is a complete rendezvous daemon on a given loop: one port for agents, TCPStore and HTTP.
+// `ddprun-rendezvous` adds a command line to it; an agent that hosts the daemon runs one on its
+// socket thread.
 //
 //   server daemon(context.get_executor(), {.port = 0, .daemon = {.recovery_window = 0s}});
 //   std::string problem;
 //   const auto port = daemon.start(problem);
 //
-// TCPStore clients share one keyspace, as with torchrun's c10d rendezvous; jobs have their own.
+// TCPStore clients share one keyspace, as with torchrun's c10d rendezvous; each job has its own as
+// well.
 //
-// Each protocol has a share of the connections that the others cannot take (port_shares.hpp). Where
-// a share is full, the oldest goes of those that have not shown yet what they are good for: who has
-// said nothing, or half a hello; a TCPStore client that has stored nothing and asked for nothing;
-// who sends no whole request over HTTP, or does not take the answer.
+// Each protocol has a share of the connections that others cannot take (port_shares.hpp). If it is
+// full, the oldest connection without useful activity is closed: one that has sent nothing or half
+// a hello, a TCPStore client that has stored and read nothing, or an HTTP peer that does not
+// complete its request or does not read the answer.
 //
-// Thread rule: one thread, that of the executor, but for TCPStore, which has one of its own so that
-// its traffic holds up no heartbeat. Destroy it before its io_context. Ownership: of all its
-// connections, which `stop` closes at once.
+// Thread rule: one thread, that of the executor. TCPStore has its own thread, so that its traffic
+// delays no heartbeat. Destroy it before its io_context. Ownership: owns its connections, which
+// `stop` closes at once.
 #pragma once
 
 #include "rendezvous/net/listener.hpp"
@@ -37,21 +38,22 @@ namespace ddprun::server {
 
 struct server_options {
   std::string bind_address;  // numeric; empty: all, IPv6 and IPv4
-  // Beside that, on the same port. Loopback among them may be one that this host does not have.
+  // More addresses for the same port. A loopback address that this host lacks is skipped.
   std::vector<std::string> more_addresses;
   std::uint16_t port = 29400;  // 0 picks a free one
-  // In place of these: sockets that listen already, which are the server's from its start on.
+  // Sockets that already listen, used instead of these; the server owns them from its start on.
   std::vector<int> open_sockets;
-  std::size_t connections_max = 0;  // of all kinds; 0: what the limit of open files leaves
-  daemon_shell_options daemon;      // its log takes the lines of all parts
-  // A journal that another daemon has is an error, and not done without.
+  std::size_t connections_max = 0;  // of all kinds; 0: as the limit of open files allows
+  daemon_shell_options daemon;      // its `log` gets the messages of all parts
+  // Whether it is an error if another daemon has the journal; otherwise the daemon runs without
+  // one.
   bool journal_is_ours = false;
-  // Of the keyspace that all TCPStore clients share; its bytes are for requests and replies that
-  // are under way, too.
+  // For the keyspace that all TCPStore clients share, its requests and replies in progress
+  // included.
   core::store_limits store_limits;
-  // Takes the clients of TCPStore in place of that keyspace; it counts and limits them, too.
+  // Takes TCPStore clients instead of that keyspace, and must count and limit them itself.
   protocol_router_handlers::take tcpstore;
-  // Takes the tethers of a leader that is in the same process; empty: they are refused.
+  // Takes the tethers of a leader in the same process; empty: tethers are refused.
   protocol_router_handlers::take tether;
   net::keep_alive keep_alive;
 };
@@ -63,21 +65,21 @@ class server {
   server(const server&) = delete;
   server& operator=(const server&) = delete;
 
-  // Listens and serves; the port. Once. On failure `problem` is one line with address, port and
-  // the system's words.
+  // Listens and serves; returns the port. Call it once. On failure `problem` is one line with
+  // address, port and the system's error.
   result<std::uint16_t> start(std::string& problem);
-  // The same for a loop that must not wait for the disk of the journal: it listens, and `serving`
-  // comes from the loop, or at once, when it serves at this port. Whoever dials meanwhile is
-  // accepted then. A journal that another daemon has is done without.
+  // The same for a loop that must not wait for the journal's disk. It listens, and calls `serving`
+  // from the loop, or at once, when it serves on this port. Connections that arrive before are
+  // accepted then. If another daemon has the journal, it runs without.
   using serving_handler = std::function<void(std::uint16_t port)>;
   error_code start_in_background(std::string& problem, serving_handler serving);
 
-  // Stops listening and closes every connection at once, but for answers over HTTP, which have
-  // their ten seconds to leave. For good.
+  // Stops listening for good and closes every connection at once, except HTTP answers, which have
+  // their ten seconds to leave.
   void stop();
 
   std::size_t agent_count() const { return shell_->agent_count(); }
-  // How many of them have said hello, and are not on their way out; and the first `most` of these.
+  // How many agents have said hello and are not leaving; and the names of the first `most` of them.
   std::size_t joined_count() const { return shell_->joined_count(); }
   std::vector<std::string> joined_names(std::size_t most, const std::string& own_run) const {
     return shell_->joined_names(most, own_run);
@@ -103,12 +105,12 @@ class server {
   net::executor executor_;
   std::list<net::listener> listeners_;
   protocol_router door_;
-  std::shared_ptr<daemon_shell> shell_;  // HTTP sessions look whether it is still there
+  std::shared_ptr<daemon_shell> shell_;  // HTTP sessions hold weak references to it
   std::shared_ptr<store::keyspace> space_;
   store::store_thread store_;
   log_limit store_refusals_;
   std::array<log_limit, peer_kinds> turned_away_;
-  std::shared_ptr<evictable_peers> readers_ = std::make_shared<evictable_peers>();  // over HTTP
+  std::shared_ptr<evictable_peers> readers_ = std::make_shared<evictable_peers>();  // HTTP peers
   std::shared_ptr<http_pace> http_pace_ = std::make_shared<http_pace>();
 };
 

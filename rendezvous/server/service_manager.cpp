@@ -50,6 +50,7 @@ cli::parsed<std::vector<int>> inherited_sockets(const environment_map& environme
   }
   for (int descriptor = first_inherited; descriptor < first_inherited + static_cast<int>(*count);
        ++descriptor) {
+    // systemd passes them without close-on-exec, but our children must not inherit them.
     if (::fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0) {
       return cli::usage_error{"LISTEN_FDS=" + count_text + ": descriptor " +
                               std::to_string(descriptor) + " is not open: " + reason()};
@@ -82,7 +83,8 @@ std::string service_manager::ready(std::function<std::string()> status) {
   return problem;
 }
 
-// Half of the interval, as systemd advises. A manager whose queue is full hears of it next time.
+// Notifies twice in each interval, as systemd advises. If the manager's queue is full, the message
+// is skipped; the next one is soon enough.
 void service_manager::go_on() {
   timer_.expires_after(interval_ / 2);
   timer_.async_wait([this](const error_code& error) {
@@ -97,7 +99,7 @@ void service_manager::stopping() {
   if (!address_.empty()) say("STOPPING=1", 0);
 }
 
-// A path, or "@" and a name that is no file's.
+// NOTIFY_SOCKET is a path, or "@" and an abstract name.
 std::string service_manager::say(const std::string& words, int flags) const {
   const std::string failed = "cannot tell the service manager at NOTIFY_SOCKET=" + address_ + ": ";
   sockaddr_un to{};
