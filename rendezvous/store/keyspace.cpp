@@ -30,7 +30,7 @@ keyspace::~keyspace() = default;
 
 void keyspace::add(session& member, core::key_value_store::client_id id) {
   if (id >= sessions_.size()) sessions_.resize(id + 1, nullptr);
-  // Where memory is short nobody is lost who has been woken.
+  // Reserve the room now, so that waking a client never needs memory.
   waking_.reserve(values_.woken().capacity());
   sessions_[id] = &member;
   ++session_count_;
@@ -45,7 +45,7 @@ void keyspace::notify_if_empty() {
   if (session_count_ == 0 && when_empty_) std::exchange(when_empty_, nullptr)();
 }
 
-// Ending one session may end others that it wakes, so the list is walked by index.
+// Ending one session wakes others and may end them, so iterate by index.
 void keyspace::cut() {
   for (std::size_t id = 0; id < sessions_.size(); ++id) {
     if (sessions_[id] != nullptr) sessions_[id]->shared_from_this()->cut();
@@ -91,7 +91,7 @@ std::uint64_t keyspace::stalled(session& member) {
   return last_ticket_;
 }
 
-// Frees what is held for the one that has stalled longest.
+// Gives up the session that has stalled longest, and frees its memory.
 bool keyspace::cut_stalled() {
   if (stalled_.empty()) return false;
   session* const longest = stalled_.begin()->second;
@@ -140,7 +140,7 @@ void keyspace::release_buffered(std::size_t bytes) {
   buffered_bytes_ -= bytes;
 }
 
-// A storm of strangers does not hide what befalls the clients.
+// Strangers have a limit of their own, so that many of them cannot hide messages about clients.
 void keyspace::log(note_level level, std::string text) {
   log_limit& limit = level == note_level::info ? strangers_ : others_;
   const auto line = limit.admit(std::move(text), std::chrono::steady_clock::now());

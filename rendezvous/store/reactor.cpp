@@ -15,15 +15,16 @@
 namespace ddprun::store {
 namespace {
 
-// Handled between two looks at what was posted and at the deadlines.
+// How many events are handled before the loop looks at posted tasks and deadlines again.
 constexpr std::size_t events_max = 256;
 
 constexpr std::size_t cache_line_bytes = 64;
-// Of a session: what a request touches.
+// The part of a session that each request touches.
 constexpr std::size_t watcher_bytes = 128;
 
-// Of thousands of watchers the next one is in no near cache; it is on its way while the one before
-// it is told. Null is the wake-up, to which nothing may be added; to bring it does no harm.
+// With thousands of watchers the next one is in no near cache, so it is fetched while the current
+// one is called. The pointer may be null (removed) or the reactor's own (the wake-up): fetching
+// either does no harm.
 void prefetch(const void* who) {
   const auto address = reinterpret_cast<std::uintptr_t>(who);
   for (std::size_t offset = 0; offset < watcher_bytes; offset += cache_line_bytes)
@@ -43,11 +44,11 @@ reactor::reactor()
       ready_(events_max) {
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.ptr = this;  // no watcher's
+  event.data.ptr = this;  // distinguishes the wake-up from watchers
   checked(::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, wake_.get(), &event), "epoll_ctl").release();
 }
 
-// A watcher's end may end others, which look for themselves here.
+// Destroying a watcher may end others, which then look into `entries_` themselves.
 reactor::~reactor() {
   for (std::size_t fd = 0; fd < entries_.size(); ++fd) {
     const auto ending = std::exchange(entries_[fd].who, nullptr);
@@ -57,7 +58,7 @@ reactor::~reactor() {
 void reactor::post(std::function<void()> what) {
   const std::lock_guard lock(mutex_);
   posted_.push_back(std::move(what));
-  if (posted_.size() > 1) return;  // it is awake, or about to be
+  if (posted_.size() > 1) return;  // the loop is awake, or about to be
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
@@ -77,7 +78,7 @@ void reactor::run() {
     if (!deadlines_.empty()) tell_deadlines();
     while (!removed_.empty()) {
       ending_.swap(removed_);
-      ending_.clear();  // which may end others
+      ending_.clear();  // may remove more
     }
   }
   telling_ = false;
@@ -89,13 +90,13 @@ void reactor::tell_ready() {
     if (next_ < ready_count_) prefetch(ready_[next_].data.ptr);
     if (now.data.ptr == this) {
       run_posted();
-    } else if (now.data.ptr != nullptr) {  // else it was removed meanwhile
+    } else if (now.data.ptr != nullptr) {  // null: it was removed meanwhile
       static_cast<watcher*>(now.data.ptr)->on_ready(now.events);
     }
   }
 }
 
-// Milliseconds, rounded up: a wait that ends too early would only be repeated.
+// In milliseconds, rounded up: a wait that ends too early would only be repeated.
 int reactor::wait_limit() const {
   if (deadlines_.empty()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadlines_.begin()->first -
@@ -116,6 +117,7 @@ void reactor::tell_deadlines() {
 void reactor::run_posted() {
   std::uint64_t count = 0;
   [[maybe_unused]] const auto read = ::read(wake_.get(), &count, sizeof count);
+  // Swap the list out, because tasks may post more, and other threads must not wait for them.
   std::vector<std::function<void()>> ready;
   {
     const std::lock_guard lock(mutex_);
@@ -125,7 +127,7 @@ void reactor::run_posted() {
     try {
       std::exchange(each, nullptr)();
     } catch (const std::bad_alloc&) {
-      // What it was to do is left undone; the connections go on.
+      // The task is dropped; the connections continue.
     }
   }
 }
@@ -133,7 +135,7 @@ void reactor::run_posted() {
 error_code reactor::add(int fd, std::uint32_t events, std::shared_ptr<watcher> who) {
   const auto index = static_cast<std::size_t>(fd);
   if (index >= entries_.size()) entries_.resize(index + 1);
-  // To remove one takes no memory: that is what is done where there is none.
+  // Reserve room now, so that `remove` needs no memory: it is what happens when there is none.
   removed_.reserve(entries_.size());
   ending_.reserve(entries_.size());
   epoll_event event{};
@@ -155,9 +157,11 @@ void reactor::remove(int fd) {
   clear_deadline(fd);
   ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   auto gone = std::move(entries_[static_cast<std::size_t>(fd)].who);
+  // An event of this watcher that was found in the same epoll_wait must not reach it any more.
   for (std::size_t index = next_; index < ready_count_; ++index) {
     if (ready_[index].data.ptr == gone.get()) ready_[index].data.ptr = nullptr;
   }
+  // It may be running right now, so it is destroyed after the loop's turn.
   if (telling_) removed_.push_back(std::move(gone));
 }
 

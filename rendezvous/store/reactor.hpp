@@ -1,20 +1,19 @@
-// A reactor is the loop of the store's connections: one epoll, nothing else.
+// A reactor is the event loop of the store's connections, directly on epoll.
 //
-// The store answers a hundred thousand small requests a second, and at that rate the loop is what
-// costs. Asio's reads once more after each request, to find nothing, and allocates; this one does
-// for a request what an echo server does: epoll_wait, recv, send. All else in ddprun runs on Asio;
-// a connection is accepted and told apart there and then handed over.
+// The store answers a hundred thousand small requests a second, and at that rate the loop dominates
+// the cost. Asio's loop reads once more after each request, finds nothing, and allocates; this one
+// does what an echo server does: epoll_wait, recv, send. The rest of ddprun runs on Asio, which
+// accepts a connection, recognises its protocol, and hands it over.
 //
 //   reactor loop;
 //   std::thread thread([&] { loop.run(); });
 //   loop.post([&] { loop.add(fd, EPOLLIN, watcher); });   // from any thread
 //   loop.stop(); thread.join();
 //
-// Thread rule: `post` and `stop` from any thread; everything else, and all that is posted, on the
-// thread of run(), or on any one thread while nobody runs it. Ownership: of its watchers; they and
-// what was posted and never ran end with it. Errors: what the system refuses at the start (epoll,
-// eventfd) throws std::system_error; `add` returns it. What was posted and finds no memory is left
-// undone.
+// Thread rule: `post` and `stop` from any thread; everything else, posted tasks included, on the
+// thread of run(), or on any single thread while nobody runs it. Ownership: owns its watchers and
+// the tasks that never ran. Errors: the constructor throws std::system_error (epoll, eventfd);
+// `add` returns the error. A posted task that runs out of memory is dropped.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -33,8 +32,8 @@
 
 namespace ddprun::store {
 
-// A watcher is told that its descriptor is ready, as epoll says it, or that its deadline has
-// passed. It may remove itself, and others, there and then. It does not throw.
+// A watcher is called when its descriptor is ready, with epoll's events, or when its deadline has
+// passed. It may remove itself and others in that call. It must not throw.
 class watcher {
  public:
   virtual ~watcher() = default;
@@ -52,18 +51,18 @@ class reactor {
   void post(std::function<void()> what);
   void stop();
 
-  // Returns once stopped; what was posted before the stop has run.
+  // Returns once stopped; tasks that were posted before `stop` have run.
   void run();
 
-  // `events` are epoll's: told for as long as it is ready, or, with EPOLLET, once for each time
-  // that more has come. `who` is kept until `remove`, which must come before its descriptor is
-  // closed, and is told nothing after it.
+  // `events` are epoll's: level-triggered or, with EPOLLET, once whenever more has arrived. `who`
+  // is owned until `remove`, which must be called before the descriptor is closed; it is not called
+  // after that.
   error_code add(int fd, std::uint32_t events, std::shared_ptr<watcher> who);
-  // With EPOLLET it is told anew if it is ready now.
+  // With EPOLLET, `who` is called again if the descriptor is ready now.
   void change(int fd, std::uint32_t events);
   void remove(int fd);
 
-  // At most one deadline for each descriptor; it is gone once told.
+  // At most one deadline for each descriptor; it is cleared when it fires.
   void set_deadline(int fd, duration from_now);
   void clear_deadline(int fd);
 
@@ -81,17 +80,18 @@ class reactor {
   unique_fd poll_;
   unique_fd wake_;
   std::vector<entry> entries_;  // by descriptor
-  // What one look at epoll has found; `next_` is the first that has not been told.
+  // The events of one epoll_wait; `next_` is the first one that has not been handled.
   std::vector<epoll_event> ready_;
   std::size_t ready_count_ = 0;
   std::size_t next_ = 0;
-  // Removed while others are told, maybe by itself: it lives until all have been.
+  // Watchers removed while others are being called, perhaps by themselves. They live until the end
+  // of the turn.
   std::vector<std::shared_ptr<watcher>> removed_;
   std::vector<std::shared_ptr<watcher>> ending_;
   bool telling_ = false;
   std::set<std::pair<time_point, int>> deadlines_;
   bool stopping_ = false;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards what follows
   std::vector<std::function<void()>> posted_;
 };
 

@@ -22,15 +22,14 @@ namespace ddprun::store {
 
 namespace {
 
-// Replies are sent in at most so many pieces by one system call.
+// How many pieces of replies one system call sends at most.
 constexpr std::size_t pieces_max = 16;
 
-// Told once for what has come: epoll then has not to look again, after each request, whether there
-// is still something.
+// Edge-triggered, so that epoll does not check after each request whether more is there.
 constexpr std::uint32_t readable = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLET;
 constexpr std::uint32_t writable = EPOLLOUT | EPOLLET;
-// There may be more behind what one read returns, however little: the end, or what follows urgent
-// bytes, at which a read stops.
+// With these events there may be more than one read returns, however little that was: the end of
+// the stream, or what follows urgent bytes, at which a read stops.
 constexpr std::uint32_t read_again = EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 
 bool would_block() {
@@ -43,7 +42,7 @@ bool is_orderly(const error_code& reason) {
          reason == asio::error::connection_reset || reason == asio::error::broken_pipe;
 }
 
-// A stranger is not worth a warning: any port is probed by somebody.
+// Any port is probed by strangers, so they are not worth a warning.
 note_level level_of(const error_code& reason) {
   const bool stranger = reason == errc::wrong_protocol || reason == errc::connection_silent;
   return stranger ? note_level::info : note_level::warning;
@@ -76,11 +75,11 @@ void start_session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> sp
   try {
     std::make_shared<session>(std::move(socket), loop, std::move(space))->start();
   } catch (const std::bad_alloc&) {
-    // No memory: the connection is closed, and there is none to say so with.
+    // No memory: the connection is closed, and nothing can be logged.
   }
 }
 
-// No memory for what this client has asked for: it goes, the store stays.
+// If there is no memory for a client's request, only that client's session ends.
 template <typename Step>
 void session::guarded(Step step) {
   try {
@@ -99,7 +98,7 @@ session::session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> spac
   space_->add(*this, store_protocol_->id());
 }
 
-// Destroyed with its reactor, a session has not ended yet; nobody is told then.
+// A session that is destroyed with its reactor has not ended; it only releases its share.
 session::~session() {
   if (!store_protocol_) return;
   space_->remove(store_protocol_->id());
@@ -110,7 +109,7 @@ session::~session() {
 
 void session::start() {
   set_nonblocking(socket_.get());
-  const int on = 1;  // not vital; a dead peer is seen at the read
+  const int on = 1;  // optional: replies only leave a little later without it
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (const error_code error = loop_.add(socket_.get(), readable, shared_from_this())) {
     return end(error);
@@ -132,24 +131,24 @@ void session::on_ready(std::uint32_t events) {
   });
 }
 
-// One deadline serves all limits: a client that has not validated yet has no replies to take, and
-// of one that takes none nothing is read.
+// One deadline serves all limits: a client that has not validated has no replies to read, and while
+// a client does not read its replies, no request is read from it.
 void session::on_deadline() {
   if (awaits_writable_) return end(errc::peer_does_not_read);
   end(store_protocol_->validated() ? errc::timed_out : errc::connection_silent);
 }
 
-// Most requests come and go in the keyspace's buffer, which stays in the processor's caches.
-// `more`: there may be more than one read returns, and the loop will not tell of it again.
+// Most requests are read into the keyspace's buffer, which stays in the CPU caches. `more`: there
+// may be more than one read returns, and epoll will not report it again.
 void session::read(bool more) {
   const std::span<char> shared = space_->read_buffer();
   char* const start = buffer_ ? buffer_.get() : shared.data();
   const std::size_t capacity = buffer_ ? capacity_ : shared.size();
   const std::size_t before = unused_.size();
-  if (buffer_) space_->not_stalled(stalled_);  // it is not to go in its own turn
+  if (buffer_) space_->not_stalled(stalled_);  // it must not be given up in its own turn
   const auto count = system_calls::recv(socket_.get(), start + before, capacity - before, 0);
   if (count > 0) {
-    // It is read when the others have had their turn.
+    // Re-arm the event, so that the rest is read after the others have had their turn.
     const bool full = static_cast<std::size_t>(count) == capacity - before;
     if (full || more) loop_.change(socket_.get(), readable);
     unused_ = {start, before + static_cast<std::size_t>(count)};
@@ -170,12 +169,13 @@ void session::process() {
     if (is_mute_ && store_protocol_->has_used()) speaks();
     send(pending);
     space_->deliver_wakes();
+    // Sending, or waking others, may have ended this session.
     if (!store_protocol_ || given_up_) return;
     if (!used) return end(used.error());
     unused_.remove_prefix(*used);
-    if (awaits_writable_ || !more) break;  // what is left is used when the replies are gone
+    if (awaits_writable_ || !more) break;  // the rest is used when the replies are sent
   }
-  if (finishing_) unused_ = {};  // only the end of the connection is of interest
+  if (finishing_) unused_ = {};  // only the end of the connection matters now
   if (!unused_.empty()) {
     keep_unused();
   } else if (buffer_) {
@@ -187,7 +187,7 @@ protocol::tcpstore::replies& session::replies() {
   return unsent_ ? *unsent_ : space_->replies();
 }
 
-// Leaves the keyspace's replies empty, whatever happens.
+// Always leaves the keyspace's replies empty.
 void session::send(protocol::tcpstore::replies& pending) {
   while (!pending.empty() && !awaits_writable_) {
     const std::string_view whole = pending.only_piece();
@@ -204,10 +204,11 @@ void session::send(protocol::tcpstore::replies& pending) {
   }
   if (awaits_writable_) return;
   if (unsent_) unsent_.reset();
+  // Only now: FIN must come after the last reply.
   if (finishing_) ::shutdown(socket_.get(), SHUT_WR);
 }
 
-// Until the client takes its replies nothing more is read from it.
+// Until the client has read its replies, nothing more is read from it.
 void session::await_writable() {
   space_->not_stalled(stalled_);
   if (!unsent_) unsent_ = space_->take_replies();
@@ -217,10 +218,11 @@ void session::await_writable() {
   loop_.change(socket_.get(), writable);
 }
 
-// From now on it is the client's turn to take, or to send.
+// The client has to read or to send before anything continues here.
 void session::stall() {
   space_->not_stalled(stalled_);
   stalled_ = space_->stalled(*this);
+  // Before VALIDATE, the deadline of a stranger stays in place.
   if (store_protocol_->validated()) {
     loop_.set_deadline(socket_.get(), space_->options().stall_limit);
   }
@@ -270,26 +272,27 @@ void session::give_up() {
   buffer_.reset();
   capacity_ = 0;
   space_->release_buffered(std::exchange(held_, 0));
-  ::shutdown(socket_.get(), SHUT_RDWR);  // the loop finds it ready
+  ::shutdown(socket_.get(), SHUT_RDWR);  // makes the loop call this session
 }
 
-// Room for what comes next; ends the session where memory is short.
+// Makes room for what arrives next; ends the session if that exceeds the limit.
 void session::keep_unused() {
   std::size_t capacity = std::max(capacity_, read_buffer_bytes);
-  // A length that the client claims is believed only as far as bytes have come. What is wanted may
-  // be no more than the next of many keys: by less than half each time, a request of n keys would
-  // be moved n times.
+  // A length that a client claims is trusted only as far as bytes have arrived. Grow by half at
+  // least: the number of bytes wanted may cover only the next of many keys, and with smaller steps
+  // a request of n keys would be moved n times.
   if (unused_.size() == capacity) {
     capacity = std::clamp(store_protocol_->bytes_wanted(), capacity + capacity / 2, 2 * capacity);
   } else if (unused_.size() < capacity / 4) {
-    // The buffer was for a request that is done.
+    // The large request in the buffer is finished.
     capacity = std::max(2 * unused_.size(), read_buffer_bytes);
   }
   if (!move_unused(capacity)) return end(errc::limit_reached);
   if (!awaits_writable_) stall();
 }
 
-// To the start of a buffer of this session's own. False where all would hold too much.
+// Moves the unused bytes to the start of this session's own buffer. Returns false if all sessions
+// would hold too much.
 bool session::move_unused(std::size_t capacity) {
   if (capacity != capacity_) {
     if (capacity > capacity_ && !hold(capacity)) return false;
@@ -312,9 +315,8 @@ void session::drop_buffer() {
   loop_.clear_deadline(socket_.get());
 }
 
-// Accounts for a read buffer of `capacity`, for what is known of the request in it, and for replies
-// that cannot be sent. False, and nothing has changed, where all sessions together would hold too
-// much.
+// Accounts for a read buffer of `capacity`, the parsed part of its request, and unsent replies.
+// Returns false, without a change, if all sessions together would hold too much.
 bool session::hold(std::size_t capacity) {
   std::size_t bytes = capacity > read_buffer_bytes ? capacity : 0;
   if (store_protocol_) bytes += store_protocol_->memory();
@@ -324,7 +326,7 @@ bool session::hold(std::size_t capacity) {
     held_ = bytes;
     return true;
   }
-  // To make room the keyspace may cut off this very session, which then holds less than before.
+  // To make room the keyspace may give up this very session, which then holds less than before.
   const std::size_t more = bytes - held_;
   if (!space_->charge_buffered(more)) return false;
   held_ += more;
@@ -337,14 +339,14 @@ void session::report(error_code reason) const {
     space_->log(level_of(reason), "store: closed the connection of " + peer_of(socket_.get()) +
                                       ": " + reason.message());
   } catch (const std::bad_alloc&) {
-    // The log goes without.
+    // The message is not logged.
   }
 }
 
 void session::end(error_code reason) {
   if (!store_protocol_) return;
   report(reason);
-  const auto keep = shared_from_this();
+  const auto self = shared_from_this();
   loop_.remove(socket_.get());
   const auto id = store_protocol_->id();
   store_protocol_.reset();
@@ -353,11 +355,11 @@ void session::end(error_code reason) {
   speaks();
   buffer_.reset();
   unused_ = {};
-  // This session lives until the loop has told others, who may need the room.
+  // This session lives until the end of the loop's turn, but others may need the memory before.
   unsent_.reset();
   space_->deliver_wakes();
   space_->remove(id);
-  socket_.reset();  // last: a peer that sees the end, and connects again, finds it counted
+  socket_.reset();  // last: a peer that sees this and reconnects must find it uncounted
   space_->notify_if_empty();
 }
 

@@ -1,16 +1,17 @@
-// A session serves one accepted connection of a TCPStore client, by callbacks round the pure
+// A session serves one accepted connection of a TCPStore client, with callbacks around the pure
 // `store_protocol::on_bytes()` (a coroutine per read costs a tenth more).
 //
-// It lives by itself until the client closes, breaks a rule, or the keyspace ends it. Memory is
-// bounded: an idle session holds no buffer, for it reads and answers in the keyspace's; a request
-// that has not arrived in full is kept in one that grows as its bytes come, and while replies
-// cannot be sent nothing more is read. All sessions' buffers together are bounded by the keyspace,
-// and who neither sends the rest nor takes its replies is the first to go. Where there is no memory
-// at all, the session ends that asked for it.
-// Of one connection at most `read_buffer_bytes` are read before the others have their turn.
+// It keeps itself alive until the client closes, breaks a rule, or the keyspace ends it. Memory is
+// bounded. An idle session holds no buffer, because it reads and answers in the keyspace's; an
+// incomplete request is held in a buffer that grows as its bytes arrive; and while replies cannot
+// be sent, nothing more is read. The keyspace bounds the buffers of all sessions together, and
+// gives up clients first that neither complete a request nor read their replies. If an allocation
+// fails, the session that needed it ends. At most `read_buffer_bytes` of one connection are read
+// before the others have their turn.
 //
-// Thread rule: the thread of the reactor, which is that of the keyspace. The reactor outlives it.
-// Errors: ended sessions are reported to the keyspace's log, once, unless the client left in order.
+// Thread rule: the thread of the reactor, which is the keyspace's; the reactor must outlive it.
+// Errors: a session that ends is reported once to the keyspace's log, unless the client left in
+// order.
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"
@@ -26,7 +27,7 @@
 
 namespace ddprun::store {
 
-// Serves a connected stream socket with `space`; nothing has been read from it before.
+// Serves a connected stream socket, which must be unread, with `space`.
 void start_session(unique_fd socket, reactor& loop, std::shared_ptr<keyspace> space);
 
 class session final : public watcher, public std::enable_shared_from_this<session> {
@@ -40,18 +41,18 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
 
   void start();
 
-  // By the reactor.
+  // Called by the reactor.
   void on_ready(std::uint32_t events) override;
   void on_deadline() override;
 
-  // By the keyspace; none of them throws.
+  // Called by the keyspace; none of them throws.
   void wake();
   void finish();
   void cut();
-  // It has said nothing, and another wants its place.
+  // Closes this mute connection to make room for another.
   void cut_mute();
-  // Memory is short, and this client takes nothing, or sends nothing: frees what is held for it at
-  // once. The end comes from the loop, for who asks may be in the middle of a change.
+  // Frees the memory of a client that does not read or does not send, at once. The session itself
+  // ends from the loop, because the caller may be in the middle of a change.
   void give_up();
 
  private:
@@ -72,26 +73,26 @@ class session final : public watcher, public std::enable_shared_from_this<sessio
   void report(error_code reason) const;
   protocol::tcpstore::replies& replies();
 
-  // What every request touches comes first: of thousands of sessions each is cold when its turn
-  // comes (reactor.cpp fetches so much ahead).
+  // The members that every request touches come first: among thousands of sessions each one is cold
+  // in the cache when its turn comes (reactor.cpp prefetches this much).
   unique_fd socket_;
   bool awaits_writable_ = false;
   bool given_up_ = false;
   bool finishing_ = false;
-  bool is_mute_ = false;  // its client has asked for nothing yet
+  bool is_mute_ = false;  // its client has not used the store yet
   std::shared_ptr<keyspace> space_;
-  std::optional<store_protocol> store_protocol_;  // none: the session has ended
-  // Those that could not be sent; none while the client takes them.
+  std::optional<store_protocol> store_protocol_;  // empty: the session has ended
+  // Replies that could not be sent; null while the client reads them.
   std::unique_ptr<protocol::tcpstore::replies> unsent_;
-  // Bytes that have come and have not been used: in the keyspace's buffer, or, from one turn to the
-  // next, at the start of a buffer of this session's own.
+  // Bytes that have arrived and are unused: in the keyspace's buffer or, between turns, at the
+  // start of this session's own.
   std::string_view unused_;
   std::unique_ptr<char[]> buffer_;
   std::size_t capacity_ = 0;
   reactor& loop_;
   std::size_t held_ = 0;       // bytes charged to the keyspace
-  std::uint64_t mute_ = 0;     // the keyspace's ticket while it is mute
-  std::uint64_t stalled_ = 0;  // the keyspace's ticket, while something is held for the client
+  std::uint64_t mute_ = 0;     // ticket from the keyspace while it is mute
+  std::uint64_t stalled_ = 0;  // ticket from the keyspace while it is stalled
 };
 
 }  // namespace ddprun::store

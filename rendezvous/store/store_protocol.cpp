@@ -32,7 +32,7 @@ store_protocol::~store_protocol() {
 result<std::size_t> store_protocol::on_bytes(std::string_view bytes, tcpstore_replies& replies) {
   std::size_t used = 0;
   while (used < bytes.size() && replies.bytes_left() <= unsent_bytes_max) {
-    // A stranger is known by its first byte, whatever it says next.
+    // The first byte is enough to recognise a stranger, whatever follows.
     if (!validated_ && bytes[used] != static_cast<char>(opcode::validate)) {
       return errc::wrong_protocol;
     }
@@ -52,8 +52,7 @@ void store_protocol::on_woken(tcpstore_replies& replies) {
   replies.add_byte(protocol::tcpstore::reply_stop_waiting);
 }
 
-// A client may end its own wait with a request that it sent behind it. The answers keep the order
-// of the requests.
+// A client may end its own wait with a later request. Its answers keep the order of the requests.
 void store_protocol::answer_own_wake(tcpstore_replies& replies) {
   const auto count = std::erase(values_.woken(), id_);
   for (std::size_t index = 0; index < count; ++index)

@@ -1,13 +1,13 @@
-// A store_protocol is what one TCPStore client says to one keyspace: it turns the bytes of the
-// client into changes of the keyspace and into replies. It is the store's hot path, and pure:
-// sockets, buffers and time belong to store/session.hpp.
+// A store_protocol is the conversation of one TCPStore client with one keyspace: it turns the
+// client's bytes into changes of the keyspace and into replies. It is the store's hot path and does
+// no I/O: sockets, buffers and time belong to store/session.hpp.
 //
-// The first request must be VALIDATE, and only the first. Anything else, and any request that
+// The first request must be VALIDATE, and no other may be. Anything else, and any request that
 // breaks a rule of protocol/tcpstore.hpp or a limit of the keyspace, is an error after which the
-// connection must be closed; nothing of the offending request has been applied, except for the
-// pairs of a MULTI_SET in front of the one that met a limit.
+// connection must be closed. Nothing of that request has been applied, except the pairs of a
+// MULTI_SET before the one that exceeded a limit.
 //
-// Thread rule: that of the keyspace. Ownership: the keyspace must outlive the store_protocol.
+// Thread rule: the keyspace's thread. Ownership: the keyspace must outlive the store_protocol.
 #pragma once
 
 #include "rendezvous/core/store/key_value_store.hpp"
@@ -21,7 +21,7 @@ namespace ddprun::store {
 
 class store_protocol {
  public:
-  // While replies of more bytes than this wait to be sent, no further request is taken.
+  // While more unsent bytes than this wait, no further request is handled.
   static constexpr std::size_t unsent_bytes_max = 1024 * 1024;
 
   explicit store_protocol(core::key_value_store& values);
@@ -29,21 +29,21 @@ class store_protocol {
   store_protocol(const store_protocol&) = delete;
   store_protocol& operator=(const store_protocol&) = delete;
 
-  // Applies all whole requests at the start of `bytes` and appends their replies, until the bytes
-  // or the room for replies are used up. Returns how many bytes were used; give it the rest again,
-  // with what has arrived since. Other clients whose waits are over are in `values.woken()`.
+  // Applies all complete requests at the start of `bytes` and appends their replies, until the
+  // bytes or the room for replies are used up. Returns how many bytes were used; pass the rest
+  // again with what has arrived since. `values.woken()` names other clients whose waits have ended.
   result<std::size_t> on_bytes(std::string_view bytes, protocol::tcpstore::replies& replies);
 
-  // The wait of this client is over: appends the reply.
+  // This client's wait has ended: appends the reply.
   void on_woken(protocol::tcpstore::replies& replies);
 
   bool validated() const { return validated_; }
-  // It has asked for something beyond VALIDATE and PING, which any stranger may say.
+  // It has sent something beyond VALIDATE and PING, which any stranger may send.
   bool has_used() const { return has_used_; }
   core::key_value_store::client_id id() const { return id_; }
-  // How many bytes `on_bytes` needs at least before it can use any.
+  // The fewest bytes that `on_bytes` needs before it can use any.
   std::size_t bytes_wanted() const { return parser_.bytes_wanted(); }
-  // Bytes of memory that it holds of a request that has not arrived in full.
+  // The memory that it holds of an incomplete request.
   std::size_t memory() const { return parser_.memory(); }
 
  private:

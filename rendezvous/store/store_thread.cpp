@@ -14,12 +14,13 @@ error_code store_thread::serve(net::tcp::socket socket, std::shared_ptr<keyspace
   error_code error = start();
   if (error) return error;
   try {
-    // Its own shared pointer: a std::function must be copyable, a descriptor is not.
+    // A std::function must be copyable and a descriptor is not, hence the shared pointer.
     const auto held = std::make_shared<unique_fd>();
     held->reset(socket.release(error));
     if (error) return error;
     const auto arrival = std::make_shared<keyspace::arrival>(space);
     post([held, loop = reactor_.get(), space, arrival, in_place_of_another]() mutable {
+      // Nothing could be closed in its place, so this connection is the one to close.
       if (in_place_of_another && !space->cut_oldest_mute()) return;
       start_session(std::move(*held), *loop, std::move(space));
     });

@@ -1,8 +1,8 @@
-// The thread on which a process serves its TCPStore connections, and nothing else: what stock
-// clients ask for by the ten thousand must not hold up heartbeats.
+// The thread on which a process serves its TCPStore connections and nothing else: requests of ten
+// thousand clients must not delay heartbeats.
 //
-// Thread rule: made, started, stopped and handed sockets by one thread; what is posted runs on the
-// store's. Started on first use, so that nobody pays for it before.
+// Thread rule: created, started, stopped and handed sockets by one thread; posted tasks run on the
+// store's. It is started on first use, so it costs nothing before.
 #pragma once
 
 #include "rendezvous/net/types.hpp"
@@ -22,18 +22,18 @@ class store_thread {
   store_thread(const store_thread&) = delete;
   store_thread& operator=(const store_thread&) = delete;
 
-  // Starts the thread if it does not run yet. Errors: the system's, out of threads or descriptors.
+  // Starts the thread if it is not running. Errors: the system's, out of threads or descriptors.
   error_code start();
-  // Serves an accepted connection of which nothing has been read. One that cannot be taken out of
-  // its executor, or for which there is no thread, is closed; the error is for the log.
-  // `in_place_of_another`: the oldest goes that has used nothing of the store, or this one.
+  // Serves an accepted connection, which must be unread. If it cannot be taken out of its executor,
+  // or no thread can be started, it is closed, and the error is for the log. `in_place_of_another`:
+  // closes the oldest mute connection first, or this one if there is none.
   error_code serve(net::tcp::socket socket, std::shared_ptr<keyspace> space,
                    bool in_place_of_another = false);
-  // Only while it is started.
+  // Requires a started thread.
   void post(std::function<void()> what);
   // False until the first use: nothing was ever served.
   bool started() const { return thread_.joinable(); }
-  // Ends the thread; connections that are left are closed, in no order.
+  // Ends the thread; remaining connections are closed, in any order.
   void stop();
 
  private:
