@@ -22,7 +22,7 @@ bool is_locked_by_another(int file) {
   return ::fcntl(file, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN);
 }
 
-// The daemon before may have taken it away with its folder, after it was opened here.
+// The previous daemon may have removed the file with its folder after it was opened here.
 bool is_still_at(const std::string& path, int file) {
   struct stat there {};
   struct stat opened {};
@@ -36,13 +36,14 @@ bool is_still_at(const std::string& path, int file) {
 bool folder_lock::take(const std::string& folder, open_failure& failure) {
   const std::string path = folder + "/lock";
   const auto open = [&] {
-    if (make_private_folders(folder)) return;  // who opens the journal there says why
+    if (make_private_folders(folder)) return;  // opening the journal reports the reason
     file_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   };
   open();
   for (int tries = 1; file_; ++tries) {
     const bool is_taken = is_locked_by_another(file_.get());
     if (!is_taken && is_still_at(path, file_.get())) return true;
+    // A daemon that ends may hold the lock a moment longer, so it is tried several times.
     if (tries == tries_max) {
       failure = taken_by_another(folder);
       release();
@@ -51,10 +52,12 @@ bool folder_lock::take(const std::string& folder, open_failure& failure) {
     if (is_taken) {
       std::this_thread::sleep_for(pause);
     } else {
+      // The file was removed: lock the one that is at this path now.
       release();
       open();
     }
   }
+  // The file could not be opened. The folder counts as free, and SQLite's lock decides.
   return true;
 }
 

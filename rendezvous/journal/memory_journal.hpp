@@ -1,7 +1,7 @@
-// A journal that lasts as long as the memory it is given: what one daemon keeps there the next one
-// finds, in the same process. For tests of what uses a journal.
+// A journal in the given memory: the records of one daemon are found by the next one in the same
+// process. For tests of code that uses a journal.
 //
-// Thread rule: as journal.hpp; `memory` is touched on the executor's thread only.
+// Thread rule: as journal.hpp; `memory` is used on the executor's thread only.
 #pragma once
 
 #include "rendezvous/base/lifetime.hpp"

@@ -19,7 +19,7 @@ bool is_too_old(const core::run_record& record, const host_moment& alive, const 
   const bool is_same_boot = !now.boot.empty() && alive.boot == now.boot;
   const std::chrono::seconds age(is_same_boot ? now.up - alive.up : now.clock - alive.clock);
   duration limit = std::max(record.gone_after, record.lost_after);
-  // An agent that was away is told for that long how its run has ended.
+  // A run that has ended is remembered this long, to tell returning agents how it ended.
   if (is_same_boot || record.end) limit = std::max<duration>(limit, record_memory);
   return age > limit + alive_interval;
 }

@@ -1,11 +1,11 @@
-// How long ago a daemon was alive that kept a record, and whether that still counts.
+// Decides by age whether a record still counts: how long ago its daemon was last alive.
 //
-// A record is good for as long as nodes of its run may live or come back, and an hour more for who
-// starts the same command again. Within one boot of the host the clock that nobody sets tells how
-// old it is. After another one there is only the time of day, and who starts a job on a host that
-// has just been booted begins anew: only what may still live elsewhere counts.
+// A record counts as long as nodes of its run may live or come back, and an hour more for a user
+// who starts the same command again. Within one boot of the host, the boot clock, which nobody
+// sets, tells its age. After a reboot there is only the time of day, and a job that is started then
+// begins anew: only what may still be alive elsewhere counts.
 //
-// Thread rule: plain values; host_now() asks the system, and may be called from any thread.
+// Thread rule: plain values; host_now() asks the system, from any thread.
 #pragma once
 
 #include "rendezvous/core/run/run_record.hpp"
@@ -15,19 +15,19 @@
 
 namespace ddprun::journal {
 
-// How often a daemon leaves word that it is alive: by so much a record may be younger than it says.
+// How often a daemon records that it is alive. A record may be this much younger than it looks.
 inline constexpr std::chrono::minutes alive_interval{5};
 inline constexpr std::chrono::hours record_memory{1};
 
 struct host_moment {
-  std::string boot;        // the boot's id; empty: not known
-  std::int64_t up = 0;     // seconds since then, also those in which the host slept
-  std::int64_t clock = 0;  // seconds since 1970, as the host's clock says
+  std::string boot;        // boot id; empty: unknown
+  std::int64_t up = 0;     // seconds since boot, including suspend
+  std::int64_t clock = 0;  // seconds since 1970 by the host's clock
 };
 
 host_moment host_now();
 
-// `alive`: when the daemon that kept it was alive last.
+// `alive`: when the daemon that wrote the record was last alive.
 bool is_too_old(const core::run_record& record, const host_moment& alive, const host_moment& now);
 
 }  // namespace ddprun::journal

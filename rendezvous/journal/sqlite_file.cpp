@@ -13,10 +13,10 @@
 namespace ddprun::journal {
 namespace {
 
-// Grows with each change of the tables.
+// Increased with each change of the tables.
 constexpr int schema_version = 4;
 
-// No run's timers add up to more.
+// A limit that the sum of a run's timers cannot exceed.
 constexpr duration timers_max = 4 * timer_max;
 
 constexpr const char* make_tables =
@@ -32,11 +32,11 @@ constexpr const char* make_tables =
     "text TEXT NOT NULL, "
     "changed_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, "
     "restarts_forgiven INTEGER NOT NULL DEFAULT 0, "
-    "job TEXT, "  // its digest; NULL: of a daemon that did not ask
+    "job TEXT, "  // digest; NULL: its daemon did not record it
     "program TEXT NOT NULL DEFAULT '', "
     "started TEXT NOT NULL DEFAULT '', "
     "node TEXT NOT NULL DEFAULT '', "
-    // When a daemon that keeps it was alive last: see record_age.hpp.
+    // When the daemon that wrote the row was last alive: see record_age.hpp.
     "boot TEXT NOT NULL DEFAULT '', "
     "alive_up INTEGER NOT NULL DEFAULT 0, "
     "alive_at INTEGER NOT NULL DEFAULT 0, "
@@ -45,7 +45,7 @@ constexpr const char* make_tables =
     "due_exit_code INTEGER NOT NULL DEFAULT 0, "
     "due_text TEXT NOT NULL DEFAULT ''"
     ") STRICT, WITHOUT ROWID; "
-    // How instances before that of the run's row ended, the newest first.
+    // How the run's earlier instances ended, the newest first.
     "CREATE TABLE IF NOT EXISTS past_ends ("
     "run_id TEXT NOT NULL, "
     "number INTEGER NOT NULL, "
@@ -86,13 +86,13 @@ constexpr const char* add_members =
     "ALTER TABLE runs ADD COLUMN due_exit_code INTEGER NOT NULL DEFAULT 0; "
     "ALTER TABLE runs ADD COLUMN due_text TEXT NOT NULL DEFAULT ''";
 
-// Daemons that live for less than an hour would never forget them.
+// Daemons that live for less than an hour would never delete these rows otherwise.
 constexpr const char* forget_finished =
     "DELETE FROM runs WHERE exit_code IS NOT NULL AND nodes = 0 AND "
     "changed_at < datetime('now', '-1 hour'); "
     "DELETE FROM past_ends WHERE run_id NOT IN (SELECT run_id FROM runs)";
 
-constexpr const char* keep_words =
+constexpr const char* insert_run =
     "INSERT OR REPLACE INTO runs "
     "(run_id, instance, rounds_reserved, restarts_used, exit_code, text, nodes, gone_after_us, "
     "lost_after_us, restarts_forgiven, job, program, started, node, boot, alive_up, alive_at, "
@@ -100,7 +100,7 @@ constexpr const char* keep_words =
     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, "
     "?20, ?21)";
 
-constexpr const char* keep_past_words =
+constexpr const char* insert_past_end =
     "INSERT INTO past_ends (run_id, number, instance, exit_code, text, round, restarts_used, "
     "restarts_forgiven, job, program, started, node) "
     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
@@ -130,7 +130,7 @@ bool read_instance(sqlite3_stmt* row, int column, instance_id& instance) {
   return error == std::errc() && end == last && instance != 0;
 }
 
-// A restart that is forgiven was used.
+// Forgiven restarts are a part of the used ones.
 bool read_restarts(sqlite3_stmt* row, int used, int forgiven, auto& to) {
   const sqlite3_int64 restarts = sqlite3_column_int64(row, used);
   const sqlite3_int64 of_them = sqlite3_column_int64(row, forgiven);
@@ -165,7 +165,7 @@ std::string lines_of(const shared_list<std::string>& members) {
   return lines;
 }
 
-// False where the row holds what this program never writes.
+// Returns false if the row holds values that this program never writes.
 bool read_row(sqlite3_stmt* row, core::run_record& record) {
   record.run_id = text_of(row, 0);
   const sqlite3_int64 rounds = sqlite3_column_int64(row, 2);
@@ -180,6 +180,7 @@ bool read_row(sqlite3_stmt* row, core::run_record& record) {
   record.nodes = static_cast<std::uint32_t>(nodes);
   record.gone_after = std::chrono::microseconds(sqlite3_column_int64(row, 7));
   record.lost_after = std::chrono::microseconds(sqlite3_column_int64(row, 8));
+  // `gone_after` says when no worker of these nodes can be alive, so a damaged value is refused.
   for (const duration limit : {record.gone_after, record.lost_after}) {
     if (limit < duration::zero() || limit > timers_max) return false;
   }
@@ -260,9 +261,10 @@ std::unique_ptr<sqlite_file> sqlite_file::open(const std::string& folder, open_f
 
 bool sqlite_file::prepare(open_failure& failure) {
   sqlite3_extended_result_codes(database_.get(), 1);
-  // The daemon before may still be closing it.
+  // The previous daemon may still be closing the file.
   sqlite3_busy_timeout(database_.get(), 300);
-  // Exclusive before WAL: no memory is shared then, which network file systems cannot.
+  // Set exclusive locking before WAL: then no memory is shared, which does not work on network file
+  // systems.
   const bool is_set_up = execute("PRAGMA locking_mode = EXCLUSIVE") &&
                          execute("PRAGMA journal_mode = WAL") &&
                          execute("PRAGMA synchronous = FULL");
@@ -273,6 +275,7 @@ bool sqlite_file::prepare(open_failure& failure) {
       version = sqlite3_column_int(asked.get(), 0);
     }
   }
+  // An older daemon must not write a format that it does not know.
   if (version > schema_version) {
     failure.problem = path_ + " is of a newer ddprun (format " + std::to_string(version) +
                       ", this one knows " + std::to_string(schema_version) +
@@ -280,7 +283,7 @@ bool sqlite_file::prepare(open_failure& failure) {
     return false;
   }
   const std::string set_version = "PRAGMA user_version = " + std::to_string(schema_version);
-  // The transaction takes the lock, which is kept from then on.
+  // The transaction takes the lock, which is held from then on.
   const bool is_made = is_set_up && execute("BEGIN EXCLUSIVE") && execute(make_tables) &&
                        (version != 1 || execute(add_restarts_forgiven)) &&
                        (version == 0 || version >= 3 || execute(add_jobs)) &&
@@ -294,12 +297,12 @@ bool sqlite_file::prepare(open_failure& failure) {
     execute("ROLLBACK");
     return false;
   }
-  keep_ = compile(keep_words);
+  insert_ = compile(insert_run);
   forget_ = compile("DELETE FROM runs WHERE run_id = ?1");
   live_ = compile(show_life);
-  keep_past_ = compile(keep_past_words);
+  insert_past_ = compile(insert_past_end);
   forget_past_ = compile("DELETE FROM past_ends WHERE run_id = ?1");
-  if (keep_ && forget_ && live_ && keep_past_ && forget_past_) return true;
+  if (insert_ && forget_ && live_ && insert_past_ && forget_past_) return true;
   failure.problem = trouble("cannot use");
   return false;
 }
@@ -326,8 +329,8 @@ std::optional<std::vector<core::run_record>> sqlite_file::read(std::string& prob
     found.pop_back();
   }
   if (code == SQLITE_DONE) {
-    // Or the word that this daemon is alive would make them young again. A disk that is broken is
-    // told of with the first change.
+    // Delete old records now: otherwise show_alive() would make them young again. A failure is not
+    // reported here, because the next write reports it.
     std::string trouble_with_old;
     if (!too_old.empty()) write(too_old, trouble_with_old);
     return found;
@@ -336,7 +339,7 @@ std::optional<std::vector<core::run_record>> sqlite_file::read(std::string& prob
   return std::nullopt;
 }
 
-// False where a row holds what this program never writes.
+// Returns false if a row holds values that this program never writes.
 bool sqlite_file::read_past(core::run_record& record) {
   const statement rows = compile(
       "SELECT instance, exit_code, text, round, restarts_used, restarts_forgiven, job, program, "
@@ -355,6 +358,7 @@ bool sqlite_file::write(const std::vector<change>& changes, std::string& problem
     is_good = apply(changes[index]);
   if (is_good && execute("COMMIT")) return true;
   problem = trouble("cannot write");
+  // SQLite has rolled back already after some errors.
   if (sqlite3_get_autocommit(database_.get()) == 0) execute("ROLLBACK");
   return false;
 }
@@ -364,7 +368,7 @@ bool sqlite_file::is_done() {
   return asked && sqlite3_step(asked.get()) == SQLITE_DONE;
 }
 
-// The lock last: until then nobody else begins here.
+// The lock goes last: until then no other daemon starts here.
 void sqlite_file::remove(const std::string& folder) {
   const std::string file = path_in(folder);
   for (const std::string& path : {file, file + "-wal", file + "-shm", folder + "/lock"})
@@ -380,7 +384,7 @@ bool sqlite_file::show_alive() {
 
 bool sqlite_file::apply(const change& one) {
   const auto& [run_id, record] = one;
-  sqlite3_stmt* const to = record ? keep_.get() : forget_.get();
+  sqlite3_stmt* const to = record ? insert_.get() : forget_.get();
   bool is_good = put(to, 1, run_id);
   if (record) {
     is_good = is_good && put(to, 2, to_hex(record->instance)) &&
@@ -397,15 +401,17 @@ bool sqlite_file::apply(const change& one) {
               put(to, 18, lines_of(record->members)) && put_due(to, 19, record->due);
   }
   is_good = is_good && sqlite3_step(to) == SQLITE_DONE;
+  // The statement is reused, so it is reset even after a failure.
   is_good = sqlite3_reset(to) == SQLITE_OK && is_good;
-  return is_good && keep_past(run_id, record ? record->past : shared_list<core::past_end>());
+  return is_good && write_past(run_id, record ? record->past : shared_list<core::past_end>());
 }
 
-bool sqlite_file::keep_past(const std::string& run_id, const shared_list<core::past_end>& past) {
+bool sqlite_file::write_past(const std::string& run_id, const shared_list<core::past_end>& past) {
+  // The list is replaced as a whole.
   sqlite3_stmt* const old = forget_past_.get();
   bool is_good = put(old, 1, run_id) && sqlite3_step(old) == SQLITE_DONE;
   is_good = sqlite3_reset(old) == SQLITE_OK && is_good;
-  sqlite3_stmt* const to = keep_past_.get();
+  sqlite3_stmt* const to = insert_past_.get();
   std::uint64_t number = 0;
   for (const core::past_end& one : past) {
     is_good = is_good && put(to, 1, run_id) && put(to, 2, number++) &&

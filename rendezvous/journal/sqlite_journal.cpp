@@ -18,7 +18,7 @@
 
 namespace ddprun::journal {
 
-// Shared with the thread, which may hang in the file system for longer than anybody waits for it.
+// Shared with the thread, which may hang in the file system longer than anybody waits for it.
 struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::state> {
   state(net::executor loop, const sqlite_options& values, handlers handler)
       : where(std::move(loop)),
@@ -37,16 +37,17 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     if (!health.empty()) {
       // No caller waits for a disk that is known to be broken.
       boost::asio::post(where, while_alive(weak_from_this(), [this, number] {
-                          // It may have become well meanwhile.
+                          // It may have recovered meanwhile.
                           health.empty() ? wait_for_it() : settle(number, health);
                         }));
+      // Only the first unsettled change starts the timer; the others are covered by it.
     } else if (settled + 1 == number) {
       wait_for_it();
     }
     return number;
   }
 
-  // A caller that waits for the disk does not wait for ever.
+  // Limits how long a caller waits for the disk.
   void wait_for_it() {
     patience->expires_after(options.patience);
     patience->async_wait(while_alive(weak_from_this(), [this](error_code cancelled) {
@@ -93,13 +94,13 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   }
 
   void run() {
-    // First: of two daemons that find an empty folder both would begin in it.
+    // Lock first: two daemons that find an empty folder would both start in it.
     open_failure taken;
     if (!claim.take(options.folder, taken)) {
       tell_opened(std::nullopt, std::move(taken));
       return end();
     }
-    // Nothing was ever written: that is known before a file is made, which takes a disk's time.
+    // If nothing was ever written, say so before creating the file, which takes the disk's time.
     std::error_code error;
     const bool is_new = !std::filesystem::exists(sqlite_file::path_in(options.folder), error);
     if (is_new && !error) tell_opened(std::vector<core::run_record>(), {});
@@ -111,6 +112,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
       const bool is_good = found.has_value();
       tell_opened(std::move(found), std::move(failure));
       if (!is_good) return end();
+      // The daemon already runs, so this is trouble of the journal, not a failure to open it.
     } else if (!file) {
       const std::lock_guard lock(mutex);
       tell([this, problem = failure.problem] { hear_of(problem); });
@@ -119,7 +121,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     end();
   }
 
-  // With the mutex held. Once the journal is destroyed the loop may be gone, too.
+  // Requires the mutex. Once the journal is being destroyed, its loop may be gone too.
   template <typename What>
   void tell(What what) {
     if (stopping) return;
@@ -137,18 +139,19 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
     done.notify_all();
   }
 
-  // Also between changes, however many there are: each is of one run only.
+  // Called between changes as well, however many there are: each one updates only one run.
   void show_alive_when_due() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_alive) return;
     next_alive = now + options.alive_interval;
-    if (file) file->show_alive();  // a disk that is broken is told of with the next change
+    if (file) file->show_alive();  // a broken disk is reported with the next change
   }
 
   void keep_writing() {
     next_alive = std::chrono::steady_clock::now() + options.alive_interval;
     std::unique_lock lock(mutex);
     for (bool failed = false;;) {
+      // After a failure wait for the next try, not for work: the failed changes are still there.
       if (failed) {
         done.wait_for(lock, options.retry_interval, [this] { return stopping; });
       } else if (!work.wait_until(lock, next_alive,
@@ -168,7 +171,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
       show_alive_when_due();
       lock.lock();
       tell([this, number, problem] { settle(number, problem); });
-      // What has come since is newer.
+      // Merging keeps the newer record of a run that has changed since.
       if (failed) waiting.merge(taken);
       if (is_last) return;
     }
@@ -197,11 +200,11 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   const sqlite_options options;
   handlers told;
 
-  // Of the loop.
-  std::optional<boost::asio::steady_timer> patience;  // gone before the loop is
+  // Used by the loop's thread only:
+  std::optional<boost::asio::steady_timer> patience;  // reset before the loop ends
   std::uint64_t settled = 0;
   std::string health;
-  opened_handler opened;  // none: nobody waits for that, but for open()
+  opened_handler opened;  // empty: no caller waits, or open() does
 
   std::mutex mutex;
   std::condition_variable work;
@@ -214,7 +217,7 @@ struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::stat
   bool stopping = false;
   bool ended = false;
 
-  folder_lock claim;  // the thread's, as is the file
+  folder_lock claim;  // used by the thread only, like the file
   std::unique_ptr<sqlite_file> file;
   std::chrono::steady_clock::time_point next_alive;
   std::thread thread;
@@ -251,7 +254,7 @@ std::unique_ptr<sqlite_journal> sqlite_journal::open_in_background(net::executor
                                                                    opened_handler opened,
                                                                    open_failure& failure) {
   const auto shared = std::make_shared<state>(std::move(where), options, std::move(told));
-  // Before the thread that may answer at once.
+  // Set up before the thread starts, because it may answer at once.
   shared->wait_for_opening(std::move(opened));
   return begin(shared, failure);
 }
@@ -294,9 +297,11 @@ sqlite_journal::~sqlite_journal() {
   state_->stopping = true;
   state_->work.notify_all();
   state_->done.notify_all();
+  // A journal that has not opened has nothing to write.
   const auto limit = state_->is_opened ? state_->options.patience : std::chrono::milliseconds(0);
   const bool has_ended = state_->done.wait_for(lock, limit, [this] { return state_->ended; });
   lock.unlock();
+  // A thread that hangs in the file system is left behind; it shares the ownership of its state.
   has_ended ? state_->thread.join() : state_->thread.detach();
 }
 

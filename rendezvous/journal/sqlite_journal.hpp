@@ -1,12 +1,12 @@
-// A journal in a file of SQLite, written by a thread of its own: no loop waits for a disk.
+// A journal in an SQLite file, written by a thread of its own, so that no loop waits for a disk.
 //
-// What comes while a write is under way goes into the next one together. A write that fails is
-// tried again every second, with what has come since; one that takes longer than `patience` counts
-// as failed meanwhile.
+// Changes that arrive during a write go together into the next one. A failed write is tried again
+// every second, together with newer changes; one that takes longer than `patience` counts as failed
+// meanwhile.
 //
-// Thread rule: made, used and destroyed on the thread of the executor; handlers come from its loop,
-// none after destruction. Ownership: of the file; what has not been written at destruction is tried
-// once more, for `patience` at most.
+// Thread rule: created, used and destroyed on the thread of the executor; handlers are called from
+// its loop, and not after destruction. Ownership: owns the file. Unwritten changes are tried once
+// more at destruction, for at most `patience`.
 #pragma once
 
 #include "rendezvous/journal/journal.hpp"
@@ -20,29 +20,29 @@ namespace ddprun::journal {
 
 struct sqlite_options {
   std::string folder;
-  // Of the first look, without which what an earlier daemon has kept is lost to this one; and of
-  // each write.
+  // Limits for opening the file, without which the records of an earlier daemon are lost to this
+  // one, and for each write.
   std::chrono::milliseconds open_patience{5000};
   std::chrono::milliseconds patience{1000};
   std::chrono::milliseconds retry_interval{1000};
   std::chrono::milliseconds alive_interval{ddprun::journal::alive_interval};
-  // The folder goes with the journal where all its runs have ended well.
+  // Whether the folder is removed with the journal if all its runs have succeeded.
   bool is_removed_when_done = false;
-  const char* vfs = nullptr;  // for tests, as is this
+  const char* vfs = nullptr;  // for tests, as is the next one
   host_clock clock = host_now;
 };
 
 class sqlite_journal final : public journal {
  public:
-  // Null: `failure` says why. Waits for the disk for `open_patience` at most.
+  // Waits for the disk, for at most `open_patience`. Null: `failure` says why.
   static std::unique_ptr<sqlite_journal> open(net::executor where, const sqlite_options& options,
                                               handlers told, open_failure& failure);
-  // Waits for nothing: `opened` comes after `open_patience` at the latest.
+  // Does not wait: `opened` is called after at most `open_patience`.
   static std::unique_ptr<sqlite_journal> open_in_background(net::executor where,
                                                             const sqlite_options& options,
                                                             handlers told, opened_handler opened,
                                                             open_failure& failure);
-  // Of one that has not opened yet nothing is written, or waited for.
+  // A journal that has not opened yet is not written or waited for.
   ~sqlite_journal() override;
 
   std::vector<core::run_record> take_loaded() override;
@@ -57,7 +57,7 @@ class sqlite_journal final : public journal {
   std::shared_ptr<state> state_;
 };
 
-// Opens such a one, with the values above.
+// Openers of such a journal, with the values above.
 opener in_folder(std::string folder, bool is_removed_when_done = false);
 background_opener in_folder_in_background(std::string folder, bool is_removed_when_done = false);
 

@@ -11,7 +11,7 @@ std::string default_state_folder(const std::function<const char*(const char*)>& 
     const char* const value = variable(name);
     return value != nullptr && value[0] == '/' ? std::string(value) : std::string();
   };
-  // Of several, which systemd separates by colons, the first.
+  // systemd separates several folders by colons; take the first.
   std::string folder = path_in("STATE_DIRECTORY");
   std::string name = host;
   std::replace(name.begin(), name.end(), '/', '_');
