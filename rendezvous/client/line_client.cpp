@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t quoted_bytes_max = 40;
 
-// The beginning of what a stranger said, fit for a terminal.
+// The beginning of an unknown peer's bytes, made safe for a terminal.
 std::string quoted(std::string_view bytes) {
   std::string text = to_valid_utf8(bytes.substr(0, quoted_bytes_max));
   for (char& byte : text) {
@@ -38,6 +38,7 @@ void line_client::dial(std::string host, std::uint16_t port, duration delay) {
 }
 
 void line_client::dialed(net::dial_result result) {
+  // A copy, because the owner may destroy this client inside a callback.
   const auto told = handlers_;
   if (!result.socket) return told->disconnected(std::move(result.text));
   endpoint_ = result.endpoint;
@@ -47,6 +48,7 @@ void line_client::dialed(net::dial_result result) {
   events.on_line = [this](std::string_view line) { take_line(line); };
   events.on_end = [this](error_code error) {
     const std::string said(connection_->unfinished_line());
+    // Our peers send objects, so any other first byte comes from another program.
     const bool stranger = !answered_ && !said.empty() && said.front() != '{';
     if (stranger) return lost(stranger_text(said));
     lost(answered_ ? error.message()
@@ -77,6 +79,7 @@ void line_client::take_line(std::string_view line) {
   const auto alive = alive_.watch();
   const auto told = handlers_;
   const bool understood = told->line(line, problem);
+  // The callback may have destroyed or disconnected this client.
   if (alive.expired() || !connection_) return;
   if (understood) {
     if (!answered_) reply_timer_.cancel();
@@ -92,7 +95,7 @@ std::string line_client::stranger_text(std::string_view said) const {
 
 void line_client::lost(const std::string& what) {
   const auto told = handlers_;
-  // A name may stand for several, and for another by now.
+  // A name may have several addresses, and the right peer may be at another one by now.
   if (!answered_) dialer_.distrust(endpoint_);
   drop();
   told->disconnected(peer_ + ": " + what);

@@ -1,9 +1,9 @@
-// A tether client is a member's end of its tether to the leader: the effects dial_tether,
-// send_tether_beat and drop_tether of core::agent go in; tether_connected, tether_acked and
-// tether_disconnected come out. The round is the owner's to remember.
+// A tether client is a member's end of its tether to the leader. It applies the effects
+// dial_tether, send_tether_beat and drop_tether of core::agent, and reports the events
+// tether_connected, tether_acked and tether_disconnected. The owner keeps track of the round.
 //
-// `connected` means that the TCP connection stands and the hello is on its way; the leader's answer
-// to the hello follows as `answered(0)`.
+// `connected` means that the TCP connection is established and the hello is queued; the leader's
+// ack of the hello follows as `answered(0)`.
 //
 // Thread rule and lifetime: as daemon_session.
 #pragma once
@@ -22,12 +22,12 @@ class tether_client {
   struct handlers {
     std::function<void()> connected;
     std::function<void(std::uint64_t seq)> answered;
-    std::function<void(std::string text)> disconnected;  // also when the leader refused
+    std::function<void(std::string text)> disconnected;  // also after a refusal
   };
 
   tether_client(net::executor where, handlers told, client_limits limits = {});
 
-  // After `delay`; drops an earlier tether.
+  // Dials after `delay` and drops an earlier tether.
   void dial(std::string address, std::uint16_t port, duration delay, const tether_hello& hello);
 
   // A beat replaces an unsent one.

@@ -32,6 +32,7 @@ tether_host::~tether_host() {
 }
 
 void tether_host::accept(net::tcp::socket socket) {
+  // Only a connection without a hello may be closed to make room; tethers of members stay.
   if (tethers_.size() >= limits_.tethers_max && !end_oldest_stranger()) return;
   const std::string refusal = lets_in_others_ ? "" : users_.refusal(socket);
   const std::uint64_t id = ++last_id_;
@@ -45,7 +46,7 @@ void tether_host::accept(net::tcp::socket socket) {
   entry->first_line.expires_after(limits_.first_line);
   entry->first_line.async_wait(
       while_alive(std::weak_ptr(connection), [this, id, &held = *connection](error_code error) {
-        // Ended while this handler was on its way: the host may be gone.
+        // The tether has ended while this handler was queued, so the host may be gone.
         if (error || !held.is_open()) return;
         end(id, "no hello within " + to_text(limits_.first_line));
       }));
@@ -62,6 +63,7 @@ void tether_host::take_line(std::uint64_t id, std::string_view line) {
   if (!message) return reject(id, problem);
   tether& entry = *found->second;
   if (const auto* hello = std::get_if<tether_hello>(&*message); hello && !entry.attached) {
+    // A copy of the handlers, because the callback may destroy this host.
     entry.attached = true;
     entry.first_line.cancel();
     const auto told = handlers_;
@@ -74,7 +76,7 @@ void tether_host::take_line(std::uint64_t id, std::string_view line) {
   reject(id, "a tether says tether_hello once and tether_beat from then on");
 }
 
-// The peer broke the protocol.
+// Refuses a peer that has broken the protocol.
 void tether_host::reject(std::uint64_t id, const std::string& what) {
   const bool attached = tethers_.at(id)->attached;
   refuse(id, what);

@@ -1,13 +1,13 @@
-// A tether host is the leader's end of all tethers of its rounds: accepted connections go in, and
-// come out as member's events member_attached, member_beat and member_detached; the effects
-// ack_member, refuse_member and drop_members go in. No two tethers of one host have the same
-// number, so that a word about one of an earlier round cannot hit another.
+// A tether host is the leader's end of all tethers of its rounds. It takes accepted connections and
+// reports the events member_attached, member_beat and member_detached; it applies the effects
+// ack_member, refuse_member and drop_members. Tether numbers are never reused by one host, so a
+// late message about a tether of an earlier round cannot hit another.
 //
-// A connection whose first line is no tether hello, or has not come within `first_line`, is ended
-// without the machine hearing of it. How long a tether may be silent is the machine's to judge.
+// A connection whose first line is not a tether hello, or does not arrive within `first_line`, is
+// closed without the machine's knowledge. The machine decides how long a tether may be silent.
 //
-// Thread rule: one thread, that of the sockets' executor. Callbacks come from the loop, never from
-// inside a call, and none after `drop_all` or destruction. Destroy it before its io_context.
+// Thread rule: one thread, that of the sockets' executor. Callbacks are called from the loop, never
+// from inside a call, and not after `drop_all` or destruction. Destroy it before its io_context.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -43,15 +43,15 @@ class tether_host {
   tether_host(const tether_host&) = delete;
   tether_host& operator=(const tether_host&) = delete;
 
-  // `socket` is connected and speaks the agent protocol; nothing was read from it. Where there are
-  // too many, the oldest goes that has not said its hello, else this one.
+  // `socket` must be connected and unread, and speak the agent protocol. If there are too many
+  // tethers, the oldest one without a hello is closed; if there is none, this connection.
   void accept(net::tcp::socket socket);
-  // Of this host; else they are refused (net/peer_user.hpp).
+  // Whether other users of this host are accepted (net/peer_user.hpp).
   void let_in_other_users(bool allowed) { lets_in_others_ = allowed; }
-  // As many as there are stay.
+  // Existing tethers stay, even if there are more.
   void set_tethers_max(std::size_t most) { limits_.tethers_max = most; }
 
-  // No `detached` follows a refusal.
+  // `detached` is not called after a refusal.
   void answer(std::uint64_t tether, std::uint64_t seq);
   void refuse(std::uint64_t tether, const std::string& text);
   void drop_all();
