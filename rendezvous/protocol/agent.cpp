@@ -1,4 +1,4 @@
-// The decoding half of agent.hpp, and the only file of protocol/ that pays for the JSON library.
+// The decoding half of agent.hpp: the only file of protocol/ that includes the JSON parser.
 #include "rendezvous/protocol/agent.hpp"
 
 #include "rendezvous/protocol/json_fields.hpp"

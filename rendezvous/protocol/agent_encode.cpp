@@ -42,17 +42,17 @@ void append_json_string(std::string& line, std::string_view text) {
 
 namespace {
 
-// Which tails a line has room for; each step is tried only when the one before was too long.
+// The tails for which a line has room; each step is tried only if the one before was too long.
 enum class tails { all, first_only, none };
 
-// Names and sentences: no control characters, so that escaping at most doubles them.
+// Prepares names and sentences: without control characters, escaping at most doubles them.
 std::string plain(std::string_view value, std::size_t bytes_max) {
   std::string text = in_one_line(to_valid_utf8(value));
   text.resize(first_of(text, bytes_max).size());
   return text;
 }
 
-// Writes one object; agent_fields.hpp has what its verbs mean. Ranges are for readers.
+// Writes one object; agent_fields.hpp explains its verbs. Ranges are only checked by readers.
 class field_writer {
  public:
   field_writer(std::string& line, tails room) : line_(line), object_(line), room_(room) {}
@@ -111,7 +111,7 @@ class field_writer {
     if (room_ == tails::none || value.empty()) return;
     object_.text(name, last_of(in_lines(to_valid_utf8(value)), bytes_max));
   }
-  // What no reader would take is left out: half of it would be worse than nothing.
+  // Data that no reader would accept is left out: half of it would be worse than none.
   void opaque(std::string_view name, std::string_view value, std::size_t bytes_max) {
     if (value.empty() || value.size() > bytes_max || !core::is_opaque_data(value)) return;
     object_.text(name, value);
@@ -156,6 +156,7 @@ class field_writer {
     line_ += '[';
     for (std::size_t index = 0; index < std::min(values.size(), count_limit); ++index) {
       if (index != 0) line_ += ',';
+      // With little room only the first item, the first cause of a status, keeps its tail.
       field_writer inner(line_, index == 0 || room_ == tails::all ? room_ : tails::none);
       fields_of(inner, values[index]);
     }
@@ -190,7 +191,7 @@ std::string encode_any(const auto& message, std::size_t bytes_wanted = line_byte
     line += '\n';
     if (line.size() <= bytes_wanted) break;
   }
-  // The other texts are bounded so that a line without tails always fits.
+  // The other texts are bounded, so a line without tails always fits.
   DDPRUN_ASSERT(line.size() <= line_bytes_max);
   return line;
 }

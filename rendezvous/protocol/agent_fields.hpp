@@ -1,18 +1,18 @@
-// The fields of each message of agent.hpp, each told once: its name, its limits, and whether it is
-// left out where it says nothing.
+// The fields of each message of agent.hpp, each written once: its name, its limits, and whether it
+// may be left out.
 //
 // `fields_of(on, message)` is called with a `fields` (json_fields.hpp), which reads into the
-// message, or a `field_writer` (agent_encode.cpp), which writes it. The order is that of the bytes.
+// message, or a `field_writer` (agent_encode.cpp), which writes it. The order is that on the wire.
 // Both have the same verbs:
-//   number, count, u32, port       integers; an optional one is left out when it is none
-//   timer                          a span, in microseconds
-//   age                            the same, written within its range
+//   number, count, u32, port       integers; an empty optional is left out
+//   timer                          a duration, in microseconds
+//   age                            the same, clamped to its range when it is written
 //   flag, hexadecimal, session, word
-//   label, sentence, tail, labels  text: names, words for people, the last of a worker's stderr
-//   opaque                         text that is passed on as it is, or not at all
-//   object, list                   other messages in it
-//   ends                           how ranks ended, a text for each way
-//   check                          what must be true of what was read
+//   label, sentence, tail, labels  text: names, sentences, the end of a worker's stderr
+//   opaque                         text that is passed on unchanged, or left out
+//   object, list                   nested messages
+//   ends                           how ranks ended, one text for each way
+//   check                          a condition that the values read must meet
 #pragma once
 
 #include "rendezvous/core/messages/settings_table.hpp"
@@ -29,8 +29,8 @@
 namespace ddprun::protocol {
 
 enum class presence {
-  if_any,    // left out when it is 0, "", false, or none
-  always,    // written always; who leaves it out means the default
+  if_any,    // left out if it is 0, "", false, or empty
+  always,    // always written; if it is missing, the default applies
   required,  // a message without it is malformed
 };
 
@@ -64,7 +64,7 @@ inline constexpr std::string_view type_name<refused> = "refused";
 template <>
 inline constexpr std::string_view type_name<not_primary> = "not_primary";
 
-// A message that is read into, or one that is written.
+// Accepts a message to read into, or a const one to write.
 template <typename Given, typename Message>
 concept some = std::same_as<std::remove_const_t<Given>, Message>;
 
@@ -97,7 +97,7 @@ void fields_of(auto& on, some<role_ranks> auto& value) {
   on.number("world_size", value.world_size, 1, u32_max, presence::always);
 }
 
-// Beside those of the message that has them.
+// These fields stand directly in the message that has them.
 void fields_of(auto& on, some<leader_data> auto& value) {
   on.opaque("leader_data", value.bytes, leader_data_bytes_max);
   on.label("leader_data_about", value.about);
@@ -119,7 +119,7 @@ void fields_of(auto& on, some<assignment> auto& value) {
   on.check("rank_first", value.rank_first < value.world_size, "is not below world_size");
 }
 
-// What is not given follows from the others, as on the command line.
+// Fields that are missing follow from the others, as on the command line.
 template <some<timers> Timers>
 void fields_of(auto& on, Timers& value) {
   const auto field = [&on](const timer_row& row, auto& one) {
@@ -206,7 +206,7 @@ void fields_of(auto& on, some<started_job> auto& value) {
 
 void fields_of(auto& on, some<hello> auto& value) {
   on.number("protocol", value.protocol, 0, u32_max, presence::required);
-  on.sentence("version", value.version);  // agents of 0.1.0 end it with a line feed
+  on.sentence("version", value.version);  // agents of 0.1.0 send a line feed at its end
   on.check_version(value);
   on.label("token", value.token);
   on.label("run_id", value.run_id, presence::required);

@@ -1,14 +1,14 @@
-// Reads typed fields, with their limits, out of one JSON object; the decoding half of agent.hpp.
-// agent_fields.hpp has what its verbs mean.
+// Reads typed fields, with their limits, out of one JSON object: the decoding half of agent.hpp.
+// agent_fields.hpp explains its verbs.
 //
-// Nothing that it gives can pass for words of ours where it is shown: names with control characters
-// are refused, sentences and tails lose them. There is no way to a text but by one of these.
+// None of its texts can imitate our own output when it is shown: names with control characters are
+// refused, and sentences and tails lose them. Texts can only be read through these verbs.
 //
-// After the first mistake all reads are harmless, so that a message is read straight down and
-// judged once, by its verdict.
+// After the first mistake all reads do nothing, so a message is read straight down and its verdict
+// is looked at once.
 //
-// For agent.cpp alone: no other file includes it, so that one file pays for the JSON library.
-// Ownership: object and verdict must outlive the fields.
+// Only agent.cpp includes this, so that one file pays for the JSON library. Ownership: object and
+// verdict must outlive the fields.
 #pragma once
 
 #include "rendezvous/base/printable_text.hpp"
@@ -32,7 +32,7 @@ namespace ddprun::protocol {
 
 using nlohmann::json;
 
-// The first thing found wrong with a line.
+// The first mistake found in a line.
 struct verdict {
   error_code error;
   std::string problem;
@@ -53,7 +53,7 @@ class fields {
     found_.problem = path(name) + ": " + what;
   }
 
-  // Null when the field is absent or something was wrong before.
+  // Null if the field is missing or there was a mistake before.
   const json* find(std::string_view name) const {
     if (found_.error) return nullptr;
     const auto field = object_.find(name);
@@ -127,7 +127,7 @@ class fields {
     value = field->get<bool>();
   }
 
-  // A name: what no ddprun would send is refused.
+  // A name; control characters, which no ddprun sends, are refused.
   void label(std::string_view name, std::string& value, presence wanted = presence::if_any) {
     text(name, value, name_bytes_max, wanted);
     check(name, !has_control_characters(value), "holds a control character");
@@ -144,7 +144,7 @@ class fields {
     text(name, value, bytes_max, presence::if_any);
     value = in_lines(std::move(value));
   }
-  // Data that is passed on: what no ddprun would send is refused.
+  // Data that is passed on; what no ddprun would send is refused.
   void opaque(std::string_view name, std::string& value, std::size_t bytes_max) {
     text(name, value, bytes_max, presence::if_any);
     check(name, core::is_opaque_data(value), core::opaque_data_problem);
@@ -209,7 +209,7 @@ class fields {
     }
   }
 
-  // An array within its limit, else null.
+  // Returns an array within its limit, otherwise null.
   const json* list_of(std::string_view name, std::size_t count_limit) {
     const json* field = find(name);
     if (field == nullptr) return nullptr;
@@ -245,7 +245,7 @@ class fields {
     }
   }
 
-  // One of the words of an enumeration whose last value is `last`.
+  // Reads one of the words of an enumeration whose last value is `last`.
   template <typename Enum>
   void word(std::string_view name, Enum& value, Enum last, std::string_view what,
             presence wanted = presence::always) {
@@ -269,7 +269,7 @@ class fields {
   }
 
  private:
-  // As it came.
+  // Reads the text unchanged.
   void text(std::string_view name, std::string& value, std::size_t bytes_max, presence wanted) {
     const json* field = find(name, wanted);
     if (field == nullptr) return;

@@ -1,6 +1,6 @@
-// A JSON writer appends one object's fields to a line, in the order in which they are given.
+// A JSON writer appends one object's fields to a line, in the given order.
 //
-// It exists so that encoding needs no document in memory: a line is one string that grows.
+// It keeps no document in memory: a line is one growing string.
 //
 // Ownership: the line must outlive the writer.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace ddprun::protocol {
 
-// Appends `text` as a JSON string with quotes. `text` is valid UTF-8.
+// Appends `text`, which must be valid UTF-8, as a JSON string with quotes.
 void append_json_string(std::string& line, std::string_view text);
 
 // Opens an object at construction and closes it at destruction.
@@ -36,7 +36,7 @@ class json_writer {
     name(field);
     line_ += std::to_string(value);
   }
-  // true: what is false is left out.
+  // Writes true; a false flag is left out by the caller.
   void flag(std::string_view field) {
     name(field);
     line_ += "true";

@@ -4,7 +4,7 @@ namespace ddprun::protocol {
 
 void line_reader::append(std::string_view bytes) {
   if (begin_ == buffer_.size()) {
-    // Freed, not cleared: ten thousand idle sessions keep nothing.
+    // Swap instead of clear, so that ten thousand idle sessions hold no memory.
     if (begin_ != 0) std::string().swap(buffer_);
     begin_ = scanned_ = 0;
   } else if (begin_ != 0) {
@@ -20,7 +20,7 @@ std::optional<std::string_view> line_reader::next() {
   const std::size_t newline = buffer_.find('\n', scanned_);
   if (newline == std::string::npos) {
     scanned_ = buffer_.size();
-    // The newline is still to come and counts too.
+    // The newline, which has not arrived yet, counts too.
     too_long_ = buffer_.size() - begin_ >= bytes_max_;
     if (begin_ == buffer_.size() && begin_ != 0) {
       std::string().swap(buffer_);

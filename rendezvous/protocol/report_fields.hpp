@@ -1,5 +1,5 @@
-// The fields in JSON that a report of a round has in a file and over HTTP alike (PROTOCOL.md,
-// "Reports"): how its ranks ended, and what becomes of the run.
+// The JSON fields that a report of a round has both in a file and over HTTP (PROTOCOL.md,
+// "Reports"): how its ranks ended, and what happens to the run.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -8,8 +8,8 @@
 
 namespace ddprun::protocol {
 
-// "ends", "goes_on", "exit_code" of a run that ends, "restarts_used", "restarts_forgiven",
-// "restarts_max" and "text", in this order, behind what `object` has.
+// Appends "ends", "goes_on", "exit_code" (if the run ends), "restarts_used", "restarts_forgiven",
+// "restarts_max" and "text", in this order.
 void add_outcome(nlohmann::ordered_json& object, const round_report& report);
 
 }  // namespace ddprun::protocol

@@ -6,7 +6,7 @@
 namespace ddprun::protocol {
 namespace {
 
-// Each with the blank that must follow it in a request line.
+// Each with the space that must follow it in a request line.
 constexpr std::array<std::string_view, 9> http_methods = {
     "GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "TRACE ", "CONNECT "};
 

@@ -5,9 +5,9 @@
 #include <cstring>
 
 namespace ddprun::protocol::tcpstore {
-// What follows an opcode. `strings` is their number, or, where there is a count in front, the
-// number for each counted one. Strings that are not values are keys: the first of the request, or
-// the first of each counted group.
+// The fields after an opcode. `strings` is their number or, if a count comes first, the number for
+// each counted item. Keys are the first string of the request, or the first of each counted item;
+// the others are values.
 struct request_shape {
   bool counted;
   std::uint8_t strings;
@@ -42,7 +42,7 @@ constexpr std::array<request_shape, 19> request_shapes{{
 
 template <typename T>
 T load(const char* bytes) {
-  // The wire is the host order of the client; like PyTorch we run on little-endian hosts only.
+  // The wire has the client's byte order; like PyTorch, we support little-endian hosts only.
   static_assert(std::endian::native == std::endian::little);
   T value{};
   std::memcpy(&value, bytes, sizeof value);
@@ -67,6 +67,7 @@ request_parser::outcome request_parser::parse(std::string_view bytes, request& p
   if (code >= request_shapes.size()) return fail(errc::unknown_message);
   const request_shape& form = request_shapes[code];
   parsed.code = static_cast<opcode>(code);
+  // A long request has been started: continue it instead of reading its strings again.
   if (many_) return parse_many(bytes, form, parsed);
   std::size_t total = form.strings;
   std::size_t scanned = 1;
@@ -123,7 +124,7 @@ request_parser::outcome request_parser::parse_many(std::string_view bytes,
   parsed.size_ = many_->total;
   parsed.many_ = std::move(strings);
   const std::size_t scanned = many_->scanned;
-  many_.reset();  // none of this kind has a number behind its strings: it is whole
+  many_.reset();  // such a request has no number after its strings, so it is complete
   return complete(bytes, form, scanned, parsed);
 }
 

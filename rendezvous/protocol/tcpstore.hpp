@@ -1,13 +1,13 @@
-// The wire of PyTorch's TCPStore: requests as a client writes them (torch 2.11 to 2.15,
+// PyTorch's TCPStore protocol: requests as a client writes them (torch 2.11 to 2.15,
 // torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStoreLibUvBackend.cpp).
 //
 // A request is an opcode byte and its fields, without a frame: strings are a 64-bit length and
-// their bytes, all integers are little-endian. A parser reads one request at a time from bytes
-// that may arrive in any pieces; nothing is applied before the request is whole. A length beyond
-// its limit fails as soon as its eight bytes are there, before anything is allocated for it.
+// their bytes, and all integers are little-endian. A parser reads one request at a time from bytes
+// that may arrive in any pieces; nothing is applied before the request is complete. A length beyond
+// its limit fails as soon as its eight bytes have arrived, before anything is allocated for it.
 //
-// Errors: unknown_message (no such opcode), message_too_long (a limit below), malformed_message
-// (a negative count). After an error the connection is of no more use.
+// Errors: unknown_message (no such opcode), message_too_long (a limit below), malformed_message (a
+// negative count). After an error the connection cannot be used any more.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -59,13 +59,13 @@ inline constexpr char reply_not_ready = 1;
 inline constexpr char reply_stop_waiting = 0;
 inline constexpr char reply_wait_canceled = 1;
 
-// One whole request: a view into the bytes it was parsed from.
+// One complete request: a view of the bytes it was parsed from.
 class request {
  public:
   opcode code = opcode::validate;
   std::int64_t number = 0;  // ADD: delta, BARRIER: world size, VALIDATE and PING: 32 unsigned bits
 
-  std::size_t size() const { return size_; }  // how many strings
+  std::size_t size() const { return size_; }  // number of strings
   std::string_view operator[](std::size_t index) const {
     const place at = size_ <= few_.size() ? few_[index] : many_[index];
     return {bytes_ + at.offset, at.length};
@@ -79,7 +79,7 @@ class request {
   };
   const char* bytes_ = nullptr;
   std::size_t size_ = 0;
-  std::array<place, 4> few_;  // all of them, or, where they are more:
+  std::array<place, 4> few_;  // if there are at most four
   std::vector<place> many_;
 };
 
@@ -93,20 +93,20 @@ class request_parser {
   // bytes and some more; they may lie elsewhere in memory.
   outcome parse(std::string_view bytes, request& parsed);
 
-  // After `complete`: how many bytes the request had.
+  // After `complete`: the size of the request in bytes.
   std::size_t consumed() const { return consumed_; }
-  // After `incomplete`: how many bytes are needed at least before anything new can be read. Never
-  // more than request_bytes_max, but not yet to be believed: allocate as bytes arrive.
+  // After `incomplete`: the fewest bytes needed before anything new can be read. Never more than
+  // request_bytes_max, but claimed by the peer: allocate only as bytes arrive.
   std::size_t bytes_wanted() const { return wanted_; }
-  // Bytes of memory that a request holds that has begun: the places of many strings.
+  // The memory held for an unfinished request: the positions of many strings.
   std::size_t memory() const {
     return many_ ? sizeof(progress) + many_->strings.capacity() * sizeof(request::place) : 0;
   }
-  // After `failed`.
+  // Valid after `failed`.
   error_code error() const { return error_; }
 
  private:
-  // How far a request of many strings has been read. One of few is read anew each time.
+  // How far a request with many strings has been read. One with few is read again each time.
   struct progress {
     std::vector<request::place> strings;
     std::size_t total = 0;
@@ -128,14 +128,14 @@ class request_parser {
   errc error_ = errc::success;
 };
 
-// Appends one request to `out`, as PyTorch's client writes it. The count of keys (or of pairs, for
-// MULTI_SET) is put in front where the opcode has one, `number` behind where it has one.
+// Appends one request to `out`, as PyTorch's client writes it: the number of keys (or pairs, for
+// MULTI_SET) comes first if the opcode has one, and `number` last if it has one.
 void append_request(std::string& out, opcode code, std::span<const std::string_view> strings,
                     std::int64_t number = 0);
 void append_request(std::string& out, opcode code,
                     std::initializer_list<std::string_view> strings = {}, std::int64_t number = 0);
 
-// Little-endian integers and length-prefixed strings, as replies hold them.
+// Little-endian integers and length-prefixed strings, as in replies.
 void append_u32(std::string& out, std::uint32_t value);
 void append_i64(std::string& out, std::int64_t value);
 void append_string(std::string& out, std::string_view value);

@@ -9,8 +9,8 @@ namespace {
 constexpr std::int64_t any_low = INT64_MIN;
 constexpr std::int64_t any_high = INT64_MAX;
 
-// A number of so many bytes and in this range, then so many strings (`by_number`: as many as the
-// number says; `by_request`: as many as were asked for; `if_any`: one unless the number is 0).
+// A number of this many bytes in this range, then this many strings (`by_number`: as many as the
+// number says; `by_request`: as many as were requested; `if_any`: one unless the number is 0).
 enum class strings_after { none, one, by_number, by_request, if_any };
 struct reply_shape {
   std::uint8_t number_bytes;
@@ -71,10 +71,11 @@ reply_parser::outcome reply_parser::fail(errc error) {
 reply_parser::outcome reply_parser::scan_number(std::string_view bytes) {
   const reply_shape& form = shape_of(code_);
   if (bytes.size() < form.number_bytes) return want(form.number_bytes);
-  // Little-endian, and zero-extended below 8 bytes: tcpstore.cpp asserts the host's order.
+  // Little-endian, zero-extended below 8 bytes; tcpstore.cpp asserts the host's byte order.
   std::memcpy(&number_, bytes.data(), form.number_bytes);
   if (number_ < form.low) return fail(errc::malformed_message);
   if (number_ > form.high) {
+    // A long list is a limit of ours; any other number out of range is nonsense.
     return fail(code_ == opcode::list_keys ? errc::message_too_long : errc::malformed_message);
   }
   if (form.strings == strings_after::by_number) strings_total_ = static_cast<std::size_t>(number_);

@@ -1,12 +1,12 @@
-// Reads the replies of a TCPStore, as its client does: the other half of tcpstore.hpp.
+// Reads the replies of a TCPStore, as its client does: the counterpart of tcpstore.hpp.
 //
-// A reply does not say what it is, only its request does: a byte, a number, a string, a counted
-// list, or nothing at all. A parser reads one reply from bytes that may arrive in any pieces. The
-// server is not trusted: a length or a count beyond its limit fails as soon as its eight bytes are
-// there, and so does a number that no TCPStore says.
+// A reply does not say what it is; only its request does: a byte, a number, a string, a counted
+// list, or nothing. A parser reads one reply from bytes that may arrive in any pieces. The server
+// is not trusted: a length or count beyond its limit fails as soon as its eight bytes have arrived,
+// and so does a number that no TCPStore sends.
 //
 // Errors: message_too_long (a limit below), malformed_message (nonsense). After an error the
-// connection is of no more use.
+// connection cannot be used any more.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -20,15 +20,15 @@
 
 namespace ddprun::protocol::tcpstore {
 
-// A value may have grown by APPEND beyond what one request can carry.
+// APPEND may have made a value longer than one request can carry.
 inline constexpr std::size_t reply_value_bytes_max = 64 * 1024 * 1024;
 inline constexpr std::size_t reply_bytes_max = 256 * 1024 * 1024;  // all of one reply
 inline constexpr std::size_t listed_keys_max = std::size_t{1} << 22;
 
-// One whole reply. `number` is the sum (ADD), the count (GETNUMKEYS, DELETE_KEY, QUEUE_LEN), the
+// One complete reply. `number` is the sum (ADD), the count (GETNUMKEYS, DELETE_KEY, QUEUE_LEN), the
 // length before the pop (QUEUE_POP), the echo (PING) or the byte (CHECK, WAIT, CANCEL_WAIT,
-// BARRIER). The strings are the values (GET, COMPARE_SET, MULTI_GET, QUEUE_POP: none when the queue
-// was empty) or the keys (LIST_KEYS); they view the bytes that the reply was parsed from.
+// BARRIER). The strings are the values (GET, COMPARE_SET, MULTI_GET; QUEUE_POP: empty if the queue
+// was) or the keys (LIST_KEYS); they are views of the parsed bytes.
 struct reply {
   std::int64_t number = 0;
   std::vector<std::string_view> strings;
@@ -38,20 +38,20 @@ class reply_parser {
  public:
   enum class outcome { complete, incomplete, failed };
 
-  // For the reply to one request; `keys` is how many a MULTI_GET had. What has no reply (VALIDATE,
-  // SET, APPEND, MULTI_SET, QUEUE_PUSH) is complete without a byte.
+  // Reads the reply to one request; `keys` is the number of keys of a MULTI_GET. Requests without a
+  // reply (VALIDATE, SET, APPEND, MULTI_SET, QUEUE_PUSH) are complete at once.
   explicit reply_parser(opcode code, std::size_t keys = 0);
 
   // Reads the reply at the start of `bytes`. After `incomplete` it must be called with the same
-  // bytes and some more, and goes on where it stopped; they may lie elsewhere in memory.
+  // bytes and some more, and continues where it stopped; they may lie elsewhere in memory.
   outcome parse(std::string_view bytes, reply& parsed);
 
-  // After `complete`: how many bytes the reply had.
+  // After `complete`: the size of the reply in bytes.
   std::size_t consumed() const { return scanned_; }
-  // After `incomplete`: how many bytes are needed at least before anything new can be read. Never
-  // more than reply_bytes_max, but not yet to be believed: allocate as bytes arrive.
+  // After `incomplete`: the fewest bytes needed before anything new can be read. Never more than
+  // reply_bytes_max, but claimed by the peer: allocate only as bytes arrive.
   std::size_t bytes_wanted() const { return wanted_; }
-  // After `failed`.
+  // Valid after `failed`.
   error_code error() const { return error_; }
 
  private:
@@ -65,7 +65,7 @@ class reply_parser {
   std::int64_t number_ = 0;
   std::size_t strings_total_ = 0;
   std::vector<std::pair<std::size_t, std::size_t>> places_;  // offset and length of each string
-  std::size_t scanned_ = 0;                                  // bytes that are understood
+  std::size_t scanned_ = 0;                                  // bytes that were parsed
   std::size_t wanted_ = 0;
   error_code error_;
 };
