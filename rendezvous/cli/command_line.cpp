@@ -10,8 +10,8 @@ std::string with_value(const std::string& name, const std::string& value) {
   return name + "=" + (value.empty() ? "''" : value);
 }
 
-// argparse's rule for what cannot be a value: it looks like an option, and neither like a number
-// nor like several words ("-i key", for another program).
+// argparse's rule for words that cannot be a value: they look like an option, and neither like a
+// number nor like several words ("-i key", an argument for another program).
 bool looks_like_option(const std::string& text) {
   if (text.size() < 2 || text[0] != '-' || text.find(' ') != std::string::npos) return false;
   return text[1] != '.' && (text[1] < '0' || text[1] > '9');
@@ -44,20 +44,20 @@ class splitter {
     return {};
   }
 
-  // A question is answered whatever else is written, behind it or in the environment.
+  // --help and the like are answered whatever else is on the line or in the environment.
   bool asks() const {
     return !line_.options.empty() && line_.options.back().spec->kind == option_kind::question;
   }
 
  private:
-  // Of an option that is not known.
+  // Skips the value of an unknown option.
   void skip_value() {
     const bool is_value = next_ + 1 < words_.size() && !looks_like_option(words_[next_]) &&
                           looks_like_option(words_[next_ + 1]);
     if (is_value) ++next_;
   }
 
-  // As with argparse the first "--" of all is no argument, before the script or behind it.
+  // As in argparse, the very first "--" is not an argument, whether before the script or after it.
   checked take_script(std::size_t first, bool is_behind_dashes) {
     if (first >= words_.size()) return {};
     if (!of_.takes_script) {
@@ -89,7 +89,7 @@ class splitter {
     return {};
   }
 
-  // "-m", "-r 3", "-r3", "-mr3"; "-np 4", as users of mpirun write it.
+  // Reads "-m", "-r 3", "-r3", "-mr3", and "-np 4", as users of mpirun write it.
   checked take_letters(const std::string& word) {
     if (word == "-np" && find_letter(of_, 'n') == nullptr && has_option("num-proc"))
       return take_long("--num-proc");
@@ -103,6 +103,7 @@ class splitter {
       }
       given_option option{spec, {}, name};
       const bool is_flag = spec->kind != option_kind::value;
+      // The rest of the word is the value, as in "-r3".
       if (!is_flag && index + 1 < word.size()) {
         option.value = word.substr(word[index + 1] == '=' ? index + 2 : index + 1);
         option.given = word;
@@ -138,7 +139,7 @@ class splitter {
   std::size_t next_ = 0;
 };
 
-// Sets `on` from the integer that torchrun takes for a flag.
+// Reads a flag's integer from the environment, as torchrun does.
 checked read_environment_flag(const given_option& option, bool& on) {
   int number = 0;
   const char* const end = option.value.data() + option.value.size();
@@ -157,12 +158,13 @@ checked take_environment(const command& of, const environment_map& environment, 
     if (!spec->in_environment || spec->kind == option_kind::question) continue;
     const std::string name = environment_name(of, spec->name);
     const std::string* const value = find_variable(environment, name);
-    if (value == nullptr || value->empty()) continue;  // what the template of a pod has left open
+    if (value == nullptr || value->empty()) continue;  // a template has left it empty
     given_option option{spec, *value, with_value(name, *value)};
     if (spec->kind == option_kind::flag) {
       bool on = false;
       const checked wrong = read_environment_flag(option, on);
       if (wrong && !is_lenient) return wrong;
+      // A flag that is off in the environment is as if it was not given.
       if (!on) continue;
       option.value.clear();
     }
@@ -178,6 +180,7 @@ parsed<split_line> split_command_line(const command& of, const std::vector<std::
   split_line written;
   splitter split(of, words, written);
   if (const checked wrong = split.run()) return *wrong;
+  // A question needs no valid environment.
   if (split.asks()) return split_line{{written.options.back()}, {}, {}};
   split_line line;
   if (const checked wrong = take_environment(of, environment, line)) return *wrong;
@@ -190,7 +193,7 @@ parsed<split_line> split_command_line(const command& of, const std::vector<std::
 std::vector<given_option> readable_options(const command& of, const std::vector<std::string>& words,
                                            const environment_map& environment) {
   split_line line;
-  // Neither refuses anything.
+  // Mistakes are ignored in both.
   take_environment(of, environment, line, true);
   splitter(of, words, line, true).run();
   return std::move(line.options);

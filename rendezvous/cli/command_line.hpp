@@ -1,6 +1,6 @@
 // Splits a command line into options and the script with its arguments, as argparse does for
-// torchrun: dashes and underscores alike, `--name=value` and `--name value`, unambiguous prefixes,
-// and nothing after the script is looked at.
+// torchrun: dashes and underscores are the same, `--name=value` and `--name value` too, prefixes
+// may be used if they are unambiguous, and everything after the script belongs to it.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"
@@ -13,24 +13,24 @@
 namespace ddprun::cli {
 
 struct split_line {
-  std::vector<given_option> options;  // defaults of the environment first, then as written
-  std::string program;                // the script; empty: none was given
+  std::vector<given_option> options;  // those from the environment first, then as written
+  std::string program;                // the script; empty: not given
   std::vector<std::string> arguments;
 };
 
-// The options of the environment and the command line, of which `words` are without the program's
-// own name. Flags that the environment turns off are left out. If a question is among the options,
-// it is the only one.
+// Reads the options of the environment and the command line. `words` do not include the program's
+// name. Flags that the environment turns off are left out. If a question is among the options, it
+// is the only one.
 parsed<split_line> split_command_line(const command& of, const std::vector<std::string>& words,
                                       const environment_map& environment);
 
-// What can be read of a line that was refused: its options, and those of the environment, but for
-// those that are not known or lack a value. What stands behind an unknown option is its value where
-// another option follows, else the script.
+// Reads what it can of a refused line: its options and those of the environment, except unknown
+// ones and ones without a value. A word after an unknown option counts as its value if another
+// option follows, otherwise as the script.
 std::vector<given_option> readable_options(const command& of, const std::vector<std::string>& words,
                                            const environment_map& environment);
 
-// --help or --version: print `text` on standard output and exit with 0.
+// For --help or --version: print `text` on standard output and exit with 0.
 struct show_text {
   std::string text;
 };

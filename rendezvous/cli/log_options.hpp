@@ -1,6 +1,6 @@
-// The options that say which of its own lines a program writes, and how: the same for all programs.
+// The options that select and format a program's own messages, the same for all programs.
 //
-// A draft has them by a function that is found by its argument:
+// A draft provides them by an overload of this function:
 //   cli::log_options& log_options_of(my_draft&);
 #pragma once
 
@@ -24,7 +24,7 @@ checked apply_log_level(Draft& draft, const given_option& option) {
   return keep(log_options_of(draft).least, read_log_level(option.given, option.value));
 }
 
-// A short form of the one before, so that the later one counts, as of an option given twice.
+// Overwrites --log-level, so that the later of the two counts, as with an option given twice.
 template <typename Draft>
 checked apply_quiet(Draft& draft, const given_option&) {
   log_options_of(draft).least = note_level::warning;
@@ -47,7 +47,7 @@ checked apply_log_format(Draft& draft, const given_option& option) {
               read_word(option.given, option.value, words, "text or json"));
 }
 
-// `heading` is that of the program's other options of no topic.
+// `heading` is the one of the program's general options.
 template <typename Draft>
 constexpr std::array<option<Draft>, 4> log_rows(std::string_view heading) {
   return {

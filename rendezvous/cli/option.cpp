@@ -57,6 +57,7 @@ parsed<const option_spec*> find_option(const command& of, std::string_view name)
   const std::string dashed = with_dashes(name);
   std::vector<std::string_view> matches;
   const option_spec* match = nullptr;
+  // torchrun's options first: a prefix that is unambiguous there must keep its meaning.
   for (const option_owner whose : {option_owner::torchrun, option_owner::ddprun}) {
     for (const option_spec* spec : of.options) {
       if (spec->name == dashed) return spec;

@@ -1,7 +1,7 @@
-// An option is one row of a program's table: its name, what it takes, whose it is, what it does,
-// and its line in --help. A row without an action does not compile.
+// An option is one row of a program's table: its name, its value, its owner, its effect, and its
+// text in --help. A row without an action does not compile.
 //
-// Names are kept with dashes; underscores are the same.
+// Names are stored with dashes; underscores mean the same.
 #pragma once
 
 #include "rendezvous/cli/usage_error.hpp"
@@ -17,37 +17,37 @@ namespace ddprun::cli {
 
 enum class option_kind {
   value,     // --name VALUE or --name=VALUE
-  flag,      // --name; in the environment: an integer, on when not 0
-  question,  // a flag that is answered whatever else is written: --help
+  flag,      // --name; in the environment an integer, on if it is not 0
+  question,  // a flag that is answered whatever else is given, such as --help
 };
 
-// A prefix that means one option of torchrun means it here, too, whatever ddprun has added.
+// A prefix that means one option of torchrun means the same here, whatever ddprun has added.
 enum class option_owner { torchrun, ddprun };
 
 struct option_spec {
   std::string_view name;          // without the leading dashes
-  std::string_view value = {};    // what stands after "=" in --help
-  std::string_view heading = {};  // under which it is there
-  std::string_view help = {};     // lines; {} is the default; empty: not in --help
+  std::string_view value = {};    // what follows "=" in --help
+  std::string_view heading = {};  // its section in --help
+  std::string_view help = {};     // lines; {} is the default; empty: not shown
   option_owner whose = option_owner::ddprun;
   option_kind kind = option_kind::value;
   char letter = 0;  // short form; 0: none
   std::string (*default_text)() = nullptr;
-  // The program's prefix and NAME in the environment give the default; never of a question.
+  // Whether prefix and NAME in the environment give a default; never for a question.
   bool in_environment = true;
 };
 
 struct given_option {
   const option_spec* spec = nullptr;
   std::string value;  // flags: empty
-  std::string given;  // as the person wrote it, for messages: "--nnodes=3:2", "PET_NNODES=3:2"
+  std::string given;  // as the user wrote it, for messages: "--nnodes=3:2", "PET_NNODES=3:2"
 };
 
 inline usage_error wrong(const given_option& option, const std::string& text) {
   return wrong(option.given, text);
 }
 
-// Puts what was read of an option into its place.
+// Stores a value that was read, or returns the error.
 template <typename Target, typename Read>
 checked keep(Target& target, const Read& read) {
   if (!read) return read.error();
@@ -55,13 +55,13 @@ checked keep(Target& target, const Read& read) {
   return {};
 }
 
-// In place of an action: what people are told who use an option that is known, and not there.
+// Used instead of an action: the answer to a known option that is not supported.
 struct refusal {
   std::string_view why;            // and what to do
-  std::string_view harmless = {};  // the one value that asks for nothing
+  std::string_view harmless = {};  // the one value that requests nothing
 };
 
-// What an option does: reads the given value into the draft of a program's options.
+// An option's effect: reads the given value into the draft of a program's options.
 template <typename Draft>
 class option_action {
  public:
@@ -88,7 +88,7 @@ struct option {
   option_action<Draft> action;
 };
 
-// Does what the row of `given` says; its spec is one of the table's.
+// Applies the row of `given`, whose spec must be one of the table's.
 template <typename Draft, std::size_t Count>
 checked apply_option(const std::array<option<Draft>, Count>& table, Draft& draft,
                      const given_option& given) {
@@ -98,11 +98,11 @@ checked apply_option(const std::array<option<Draft>, Count>& table, Draft& draft
   return usage_error{given.given + " is an option of another program"};
 }
 
-// A program, as far as its command line goes.
+// A program's command line.
 struct command {
   std::string_view program;             // "ddprun"
-  std::string_view environment_prefix;  // of defaults: "PET_"; empty: there are none
-  bool takes_script = false;            // with arguments of its own behind it
+  std::string_view environment_prefix;  // for defaults: "PET_"; empty: none
+  bool takes_script = false;            // followed by arguments of its own
   std::vector<const option_spec*> options;
 };
 
@@ -114,23 +114,23 @@ std::vector<const option_spec*> specs_of(const std::array<option<Draft>, Count>&
   return specs;
 }
 
-// The option of that name, which may have underscores and may be a prefix of one name only, as with
-// argparse. The error names the nearest option, or the options that the prefix could mean.
+// Finds an option by its name, which may have underscores and may be an unambiguous prefix, as in
+// argparse. The error suggests the nearest option, or lists the options that match the prefix.
 parsed<const option_spec*> find_option(const command& of, std::string_view name);
 
-// The option with that letter; null when there is none.
+// Finds an option by its letter; null if there is none.
 const option_spec* find_letter(const command& of, char letter);
 
 // "PET_NPROC_PER_NODE" for "nproc-per-node".
 std::string environment_name(const command& of, std::string_view option);
 
-// The candidate that is the fewest edits away from `name`, or nothing when all are far from it.
+// The candidate with the fewest edits from `name`, or nothing if all are too different.
 std::string_view nearest(std::string_view name, std::span<const std::string_view> candidates);
 
-// The lines of all options under a heading, as --help has them, at most 100 columns wide if their
-// texts are at most 69.
+// The lines of all options under a heading, as in --help; at most 100 columns if their texts are at
+// most 69.
 std::string help_under(const command& of, std::string_view heading);
-// One line of it: `text` may have more, and goes to the right of `left`.
+// Formats one entry; `text` may have several lines, and stands to the right of `left`.
 std::string help_line(const std::string& left, std::string_view text);
 
 }  // namespace ddprun::cli

@@ -17,7 +17,7 @@ std::string lower(std::string_view text) {
   return copy;
 }
 
-// All of `text` as a number, or nothing.
+// Reads all of `text` as a number.
 std::optional<std::uint64_t> whole_number(std::string_view text) {
   text = without_blanks(text);
   std::uint64_t value = 0;
@@ -139,7 +139,7 @@ parsed<duration> read_seconds(std::string_view given, std::string_view text, boo
     return wrong(given, std::string("write seconds from ") + (zero_allowed ? "0" : "0.001") +
                             " to " + std::to_string(most) + "; fractions are fine");
   }
-  // Whole milliseconds, so that two nodes that were given the same text have the same value.
+  // Round to milliseconds, so that two nodes with the same text get the same value.
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000 + 0.5));
 }
 

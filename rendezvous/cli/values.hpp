@@ -1,7 +1,7 @@
-// Reads the values of options: whole numbers, ranges of nodes, endpoints, names, seconds.
+// Reads the values of options: whole numbers, node ranges, endpoints, names, seconds.
 //
-// Every function is handed `given`, the option as the person wrote it ("--nnodes=3:2", "PET_NNODES"
-// with its value), and starts its message with that.
+// Every function takes `given`, the option as the user wrote it ("--nnodes=3:2", "PET_NNODES" with
+// its value), and starts its message with that.
 #pragma once
 
 #include "rendezvous/base/color.hpp"
@@ -24,14 +24,14 @@ struct node_range {
 
 struct endpoint_address {
   std::string host;        // a name or a numeric address, without brackets
-  std::uint16_t port = 0;  // 0: picked by the kernel, with --standalone only
+  std::uint16_t port = 0;  // 0: chosen by the kernel, with --standalone only
 };
 
-// Without those at both ends: a template or a file has often left a blank or a line's end there,
-// and Python, which torchrun reads numbers and endpoints with, does not mind.
+// Trims both ends, where templates and files often leave blanks or line ends: torchrun reads
+// numbers and endpoints with Python, which accepts them.
 std::string_view without_blanks(std::string_view text);
 
-// A whole number of at least `min` and at most `max`; `what` says what it counts ("restarts").
+// A whole number from `min` to `max`; `what` is what it counts ("restarts").
 parsed<std::uint32_t> read_count(std::string_view given, std::string_view text,
                                  std::string_view what, std::uint32_t min, std::uint32_t max);
 
@@ -45,17 +45,17 @@ parsed<endpoint_address> read_endpoint(std::string_view given, std::string_view 
 // A label of 1 to 256 printable characters without blanks.
 parsed<std::string> read_name(std::string_view given, std::string_view text, std::string_view what);
 
-// Seconds with an optional fraction: "10", "0.5". From 1 ms to 30 days; 0 where `zero_allowed`.
+// Seconds with an optional fraction: "10", "0.5". From 1 ms to 30 days; 0 only if `zero_allowed`.
 parsed<duration> read_seconds(std::string_view given, std::string_view text, bool zero_allowed);
 
-// One word of an option that takes only these.
+// One word of an option that accepts only certain words.
 template <typename Meaning>
 struct typed_word {
   std::string_view text;
   Meaning meaning;
 };
 
-// `choices` goes on from "write ".
+// `choices` completes the sentence "write ...".
 template <typename Meaning, std::size_t Count>
 parsed<Meaning> read_word(std::string_view given, std::string_view text,
                           const typed_word<Meaning> (&words)[Count], std::string_view choices) {
@@ -65,20 +65,20 @@ parsed<Meaning> read_word(std::string_view given, std::string_view text,
   return usage_error{std::string(given) + ": write " + std::string(choices)};
 }
 
-// debug, info, warning or error; Python's warn and critical, too, and case does not count.
+// debug, info, warning or error, and Python's warn and critical; case does not matter.
 parsed<note_level> read_log_level(std::string_view given, std::string_view text);
 
 // auto, always or never.
 parsed<color_mode> read_color_mode(std::string_view given, std::string_view text);
 
-// 0 to 65535; `meaning` says what 0 means ("0 for a new one").
+// 0 to 65535; `meaning` explains 0 ("0 for a new one").
 parsed<std::uint16_t> read_port(std::string_view given, std::string_view text,
                                 std::string_view meaning);
 
-// Python's and torch's words: 1, true, t, yes, y; 0, false, f, no, n; case does not count.
+// Python's and torch's words: 1, true, t, yes, y; 0, false, f, no, n; case does not matter.
 std::optional<bool> read_truth(std::string_view text);
 
-// "host:port", with brackets round an IPv6 address.
+// "host:port", with brackets around an IPv6 address.
 std::string to_text(const endpoint_address& endpoint);
 
 }  // namespace ddprun::cli
