@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t magic_bytes = 8;
 
-// -1: none.
+// -1: not a digit.
 int digit_of(char letter) {
   if (letter >= '0' && letter <= '9') return letter - '0';
   if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
@@ -40,7 +40,7 @@ std::optional<nccl_id> nccl_id_from(std::string_view text) {
 }
 
 std::string address_of(const nccl_id& id) {
-  sockaddr_in6 whole{};  // the larger of the two
+  sockaddr_in6 whole{};  // large enough for both families
   std::memcpy(&whole, id.data() + magic_bytes, sizeof whole);
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (whole.sin6_family == AF_INET6) {

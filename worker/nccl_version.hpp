@@ -1,4 +1,4 @@
-// NCCL's version, as its NCCL_VERSION_CODE says it and as people write it.
+// NCCL's version, as NCCL_VERSION_CODE encodes it and as people write it.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,8 @@
 
 namespace ddprun::worker {
 
-// "2.30.7" of 23007. Up to 2.8 the code has a digit for the minor version, as 2804; since then two.
+// Converts 23007 to "2.30.7". Up to 2.8 the code has one digit for the minor version (2804), since
+// then two.
 inline std::string nccl_version_text(std::uint32_t code) {
   const std::uint32_t unit = code < 10000 ? 1000 : 10000;
   return std::to_string(code / unit) + "." + std::to_string(code % unit / 100) + "." +

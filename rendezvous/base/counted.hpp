@@ -1,4 +1,4 @@
-// A number and what is counted, in a sentence: "1 node", "3 nodes".
+// A number with its noun: "1 node", "3 nodes".
 #pragma once
 
 #include <cstdint>

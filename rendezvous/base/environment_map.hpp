@@ -1,7 +1,6 @@
-// An environment as a plain map, so that what reads it can be tested without touching the process.
+// An environment as a plain map, so that its users can be tested without changing the process.
 //
-// Thread rule: plain values; `environment_from` reads the array that it is given, and nobody may
-// change that meanwhile.
+// Thread rule: plain values. Nobody may change the array that `environment_from` reads meanwhile.
 #pragma once
 
 #include <functional>
@@ -14,8 +13,8 @@ namespace ddprun {
 
 using environment_map = std::map<std::string, std::string, std::less<>>;
 
-// The map of a NULL-terminated array of NAME=VALUE, as `environ` is. Entries without "=" are left
-// out; of a name that comes twice the first counts, as for getenv().
+// The map of a NULL-terminated array of NAME=VALUE such as `environ`. Entries without "=" are left
+// out; if a name is repeated, the first counts, as for getenv().
 inline environment_map environment_from(const char* const* entries) {
   environment_map variables;
   for (; entries != nullptr && *entries != nullptr; ++entries) {
@@ -27,7 +26,7 @@ inline environment_map environment_from(const char* const* entries) {
   return variables;
 }
 
-// The same as NAME=value, in the order of the names.
+// The same as NAME=value strings, sorted by name.
 inline std::vector<std::string> to_entries(const environment_map& variables) {
   std::vector<std::string> entries;
   entries.reserve(variables.size());
@@ -36,19 +35,19 @@ inline std::vector<std::string> to_entries(const environment_map& variables) {
   return entries;
 }
 
-// The value of a variable, or null when it is not set. Valid while the map is not changed.
+// The value of a variable, or null if it is not set. Valid until the map changes.
 inline const std::string* find_variable(const environment_map& variables, std::string_view name) {
   const auto found = variables.find(name);
   return found == variables.end() ? nullptr : &found->second;
 }
 
-// Empty: it is not set, or to nothing.
+// Empty if it is not set, or set to nothing.
 inline std::string variable_or_empty(const environment_map& variables, std::string_view name) {
   const std::string* const value = find_variable(variables, name);
   return value == nullptr ? "" : *value;
 }
 
-// Where files of the moment belong, as mktemp has it.
+// The folder for temporary files, chosen as mktemp does.
 inline std::string folder_for_temporaries(const environment_map& variables) {
   const std::string chosen = variable_or_empty(variables, "TMPDIR");
   return chosen.empty() ? "/tmp" : chosen;

@@ -1,8 +1,8 @@
-// The error values that cross ddprun's own interfaces, and the result type that carries them.
+// The errors that cross ddprun's own interfaces, and the result type that carries them.
 //
 // An operation that can fail for a reason outside the program returns `ddprun::result<T>` or an
-// `error_code`. System errors keep the system category; what only ddprun can name is an `errc`.
-// The code that knows the detail logs it once; above it only the code travels.
+// `error_code`. System errors keep the system category; errors of ddprun's own are an `errc`. The
+// code that knows the detail logs it once; callers only pass on the code.
 //
 // Thread rule: all functions here may be called from any thread.
 #pragma once
@@ -16,20 +16,20 @@ namespace ddprun {
 
 enum class errc {
   success = 0,
-  message_too_long,    // a line, key, value or count over its named limit
+  message_too_long,    // a line, key, value or count exceeds its named limit
   malformed_message,   // bytes that no peer of this protocol sends
-  unknown_message,     // well formed, but of a kind this version does not know
-  wrong_protocol,      // a stranger: another protocol on this port
-  version_mismatch,    // the peer speaks a protocol version that this one cannot
-  connection_closed,   // the peer ended the connection in order
-  connection_silent,   // nothing heard for longer than the limit
+  unknown_message,     // well formed, but of a kind that this version does not know
+  wrong_protocol,      // another protocol on this port
+  version_mismatch,    // a protocol version that this one does not support
+  connection_closed,   // the peer closed the connection in order
+  connection_silent,   // nothing was received for longer than the limit
   peer_does_not_read,  // the peer's queue stayed full for longer than the limit
   timed_out,           // a deadline of the caller passed
-  refused,             // the peer understood, and said no
-  invalid_argument,    // a value given by the person using the program
+  refused,             // the peer understood and refused
+  invalid_argument,    // a value given by the user
   not_found,           // a file, key or name that does not exist
   damaged,             // data that fails its checksum or is cut short
-  limit_reached,       // a bound of memory, descriptors or count
+  limit_reached,       // a limit of memory, descriptors or count
 };
 
 const boost::system::error_category& ddprun_category() noexcept;
@@ -40,13 +40,13 @@ using error_code = boost::system::error_code;
 template <typename T>
 using result = boost::system::result<T>;
 
-// One of errno's numbers as an error: a given one, and that of the last system call.
+// errno's numbers as errors: a given one, and that of the last system call.
 error_code system_error(int number) noexcept;
 error_code last_system_error() noexcept;
 bool is_system_error(const error_code& error, int number) noexcept;
 
-// Ends the process with one line naming the broken rule. For mistakes of this program only, in
-// release builds too; bytes of a peer or a person's input never end here.
+// Ends the process with one line that names the broken rule, in release builds too. Only for bugs
+// of this program: a peer's bytes or a user's input never end here.
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line) noexcept;
 
 }  // namespace ddprun

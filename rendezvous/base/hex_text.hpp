@@ -1,4 +1,4 @@
-// Bytes as text: two digits each, in lower case.
+// Bytes as lower-case hexadecimal text, two digits each.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
-// A lateness watch tells a loop that it stood still, so that nothing is held against others for it:
-// the loop says when it expects to be back at the latest, and asks before each input it takes.
+// A lateness watch notices that a loop stood still, so that others are not blamed for it: the loop
+// says when it expects to run next at the latest, and checks before each input.
 //
-// Before the input, not after: what has waited in a socket meanwhile is to be judged by deadlines
-// that have moved already.
+// It checks before the input and not after it, because input that has waited in a socket must be
+// judged by deadlines that have already moved.
 //
 // It has no clock of its own.
 #pragma once
@@ -15,13 +15,13 @@ namespace ddprun {
 
 class lateness_watch {
  public:
-  // Less is within what the timers' margins cover.
+  // Less than this is covered by the timers' margins.
   static constexpr duration counts_from = std::chrono::milliseconds(100);
 
   void expect(time_point when) { expected_ = when; }
   void expect_nothing() { expected_.reset(); }
 
-  // By how much the loop is late, where that counts; told once.
+  // Reports once by how much the loop is late, if it is enough to count.
   std::optional<duration> notice(time_point now) {
     if (!expected_ || now - *expected_ < counts_from) return std::nullopt;
     const duration late = now - *expected_;

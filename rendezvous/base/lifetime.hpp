@@ -1,17 +1,16 @@
-// Callbacks to objects that may be gone when they come: one idiom, in all folders.
+// Callbacks to objects that may be destroyed before they are called: one idiom in all folders.
 //
-//   - The handler of an operation on a socket or timer that its object owns for good (a
-//     connection, a dialler, a listener) keeps that object: `self = shared_from_this()`. Closing
-//     ends it.
+//   - The handler of an operation on a socket or timer that its object owns for good (a connection,
+//     a dialer, a listener) keeps that object alive: `self = shared_from_this()`. Closing the
+//     socket ends the operation.
 //   - Any other callback, and whatever is posted, keeps nothing alive: it is wrapped by
-//     while_alive(), and does nothing when its receiver is gone. It names its receiver as `this`
-//     then, safely.
-//   - A function that calls a handler which may destroy it takes a copy of the handler, or moves it
-//     out, before the call, and touches none of its own members after it; where it goes on, it asks
-//     what it has taken from watch() before.
+//     while_alive(), does nothing if its receiver is gone, and so may safely capture `this`.
+//   - A function that calls a handler which may destroy its object copies or moves the handler
+//     first, and uses no member after the call; if it must continue, it checks a watch() taken
+//     before.
 //
-// Thread rule: the receiver is destroyed, or its lifetime ended, on the thread that the callback
-// comes on. Another thread may hold and post a wrapped callback; it never calls it.
+// Thread rule: the receiver is destroyed, or its lifetime ended, on the thread of the callback.
+// Other threads may hold and post a wrapped callback but must not call it.
 #pragma once
 
 #include <memory>
@@ -20,14 +19,14 @@
 
 namespace ddprun {
 
-// A member of what is not shared itself. It ends with its owner, or by end().
+// A member of an object that is not shared. It ends with its owner, or by end().
 class lifetime {
  public:
   lifetime() = default;
   lifetime(const lifetime&) = delete;
   lifetime& operator=(const lifetime&) = delete;
 
-  // Tells whether it goes on, and does not prolong it.
+  // Says whether the lifetime has ended, without extending it.
   class watcher {
    public:
     explicit watcher(std::weak_ptr<const void> token) : token_(std::move(token)) {}
@@ -38,16 +37,16 @@ class lifetime {
   };
   watcher watch() const { return watcher(token_); }
   void end() { token_.reset(); }
-  // What was wrapped before does nothing any more.
+  // Callbacks that were wrapped before do nothing any more.
   void begin_anew() { token_ = std::make_shared<const char>(); }
 
  private:
   std::shared_ptr<const void> token_ = std::make_shared<const char>();
 };
 
-// Calls `then` as long as the receiver is there. The owner of a lifetime, by its watch(), may be
-// destroyed in the call; what is shared, a weak_from_this() or a weak_ptr, is held meanwhile. Else
-// gives what a value is by default.
+// Calls `then` if the receiver still exists, and otherwise returns a default value. The owner of a
+// lifetime may be destroyed in the call; a shared object, given by weak_from_this() or a weak_ptr,
+// is kept alive during it.
 template <typename Then>
 auto while_alive(lifetime::watcher receiver, Then then) {
   return [receiver = std::move(receiver), then = std::move(then)](auto&&... words) mutable {

@@ -1,5 +1,6 @@
-// A log limit keeps what anybody may cause from outside, such as a port scan, from filling a log:
-// some lines at once, then one each interval. A line says how many before it were left out.
+// A log limit prevents events that anybody can cause from outside, such as a port scan, from
+// filling a log: it admits some lines at once, then one per interval. A line says how many were
+// left out before it.
 //
 // It has no clock of its own.
 #pragma once
@@ -17,7 +18,7 @@ class log_limit {
   static constexpr int lines_at_once = 20;
   static constexpr duration interval = std::chrono::seconds(10);
 
-  // The line to write; none where it is to be left out.
+  // Returns the line to write, or nothing if it is left out.
   std::optional<std::string> admit(std::string line, time_point now) {
     if (paid_until_ < now) paid_until_ = now;
     if (paid_until_ - now > (lines_at_once - 1) * interval) {
@@ -31,7 +32,7 @@ class log_limit {
   }
 
  private:
-  time_point paid_until_;  // each line pays for an interval
+  time_point paid_until_;  // each line pays for one interval
   std::uint64_t left_out_ = 0;
 };
 

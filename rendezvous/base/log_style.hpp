@@ -1,4 +1,4 @@
-// How a program writes its own lines.
+// The format of a program's own lines.
 #pragma once
 
 namespace ddprun {
@@ -11,7 +11,7 @@ enum class time_style {
 
 enum class log_format {
   text,
-  json,  // an object a line
+  json,  // one object per line
 };
 
 struct log_style {

@@ -1,17 +1,17 @@
-// The clock of a machine: real time less what its loop lost by standing still. While a loop stands
-// still nothing can be heard, so nothing may become due; a machine that keeps its moments on its
-// own clock need not move them.
+// A machine's clock: real time less the time that its loop lost by standing still. Nothing can be
+// heard while a loop stands still, so nothing may become due; a machine that keeps its moments on
+// this clock need not move them.
 //
-// What must not stop is a time_point: when workers elsewhere have ended, how old a record is, until
-// when a lease was given. The two are types of their own, so that code which mixes them does not
-// compile; only the clock turns one into the other, as of now.
+// Moments that must not be delayed are a time_point: when workers elsewhere have ended, how old a
+// record is, when a lease ends. The two have different types, so code that mixes them does not
+// compile; only the clock converts one into the other.
 #pragma once
 
 #include "rendezvous/base/time.hpp"
 
 namespace ddprun {
 
-// Names the kind of moment only. The clock itself is machine_clock.
+// Only names the kind of moment; the clock itself is machine_clock.
 struct machine_time_kind {
   using duration = ddprun::duration;
   using rep = duration::rep;
@@ -23,7 +23,7 @@ using machine_time = machine_time_kind::time_point;
 
 class machine_clock {
  public:
-  // The caller says what time it is, and how long its loop stood still.
+  // The caller supplies the time, and how long its loop stood still.
   void set(time_point real_now) { real_now_ = real_now; }
   void lose(duration late) { lost_ += late; }
 

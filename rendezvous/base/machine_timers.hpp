@@ -1,7 +1,6 @@
-// The timers of a machine: a table with one row for each. A row says, from the state of the machine
-// alone, at which moment it is due, and what is done then. So nothing has to be armed or cancelled
-// where the state changes, none can be forgotten there, and what the caller is woken for is what
-// the machine judges when it wakes.
+// A machine's timers: a table with one row for each. A row computes from the machine's state when
+// it is due, and says what is done then. So nothing has to be armed or cancelled where the state
+// changes, and the caller is woken for exactly what the machine then checks.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -11,7 +10,7 @@
 
 namespace ddprun {
 
-// When a timer is due, on the machine's own clock or in real time. None: it is not armed.
+// When a timer is due, on the machine's clock or in real time. Empty: it is not armed.
 class timer_moment {
  public:
   timer_moment(std::nullopt_t) {}             // NOLINT(google-explicit-constructor)
@@ -32,15 +31,15 @@ class timer_moment {
   std::variant<std::monostate, machine_time, time_point> at_;
 };
 
-// A machine has a `clock`, and a table of these.
+// A machine has a `clock` and a table of these.
 template <typename Machine>
 struct machine_timer {
   timer_moment (*at)(const Machine&);
-  // Null: the machine looks at this by itself after every event.
+  // Null: the machine checks this after every event anyway.
   void (Machine::*on_due)() = nullptr;
 };
 
-// When the first of them is due, in real time; none: no row is armed.
+// When the first row is due, in real time; empty: no row is armed.
 template <typename Machine, typename Table>
 std::optional<time_point> next_due(const Machine& machine, const Table& table) {
   std::optional<time_point> next;
@@ -51,8 +50,7 @@ std::optional<time_point> next_due(const Machine& machine, const Table& table) {
   return next;
 }
 
-// A row is judged when its turn in the table has come: the rows before it may have armed it, or
-// cancelled it.
+// Evaluates a row when its turn comes, because the rows before it may have armed or cancelled it.
 template <typename Machine>
 void do_if_due(Machine& machine, const machine_timer<Machine>& one) {
   if (one.on_due == nullptr) return;

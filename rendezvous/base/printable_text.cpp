@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-// Bytes of the control character that the text begins with; 0: it begins with another one.
+// The size of the control character at the beginning of the text; 0: there is none.
 std::size_t control_size(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x20 || first == 0x7F) return 1;
@@ -36,7 +36,7 @@ bool holds_others(std::string_view text, keep_function is_kept) {
   return false;
 }
 
-// Almost every text is fit as it came: that costs one look at it, and no copy.
+// Almost every text needs no change, which costs one scan and no copy.
 std::string with_blanks(std::string text, keep_function is_kept) {
   if (!holds_others(text, is_kept)) return text;
   const std::string plain = without_escapes(text);

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// The number of the error; 0 for none. Another process may make the same folder meanwhile.
+// Returns errno, or 0. Another process may create the same folder meanwhile.
 int make_folder(const std::filesystem::path& path) {
   if (::mkdir(path.c_str(), S_IRWXU) == 0) return 0;
   const int error = errno;
@@ -24,8 +24,8 @@ error_code make_private_folders(const std::string& path, folder_owner above) {
   std::vector<std::filesystem::path> missing;
   std::filesystem::path there = path;
   struct stat found {};
-  // Upwards, by stat() alone: it has an automounter mount what is asked for, and mkdir() fails on a
-  // read-only disk though the folder is there.
+  // Walk upwards with stat() only: it makes an automounter mount the folder, and mkdir() fails on a
+  // read-only disk even if the folder exists.
   while (::stat(there.empty() ? "." : there.c_str(), &found) != 0) {
     if (errno != ENOENT || there.empty() || there == "/") return last_system_error();
     missing.push_back(there);

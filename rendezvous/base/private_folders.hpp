@@ -1,8 +1,8 @@
-// Makes folders that nobody but this user may look into: names of jobs, what scripts import and the
-// state of a training are in them.
+// Creates folders that only this user can read: they hold names of jobs, what scripts import, and
+// the state of training.
 //
-// Thread rule: any thread; blocks while the disk does. Errors: of the kernel; ENOTDIR where a file
-// is in the way.
+// Thread rule: any thread; blocks while the disk does. Errors: the system's; ENOTDIR if a file is
+// in the way.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -11,14 +11,14 @@
 
 namespace ddprun {
 
-// In whose folder a missing one may be made.
+// In whose folders a missing one may be created.
 enum class folder_owner {
   anyone,     // wherever the kernel allows it
-  this_user,  // sudo leaves HOME as it is: nothing of root's is made there (EPERM)
+  this_user,  // EPERM otherwise: sudo keeps HOME, and root must create nothing there
 };
 
-// The folder and those above it, where they are missing. One that is there stays as it is, whoever
-// owns it, on a read-only disk or at an automounter, too.
+// Creates the folder and its parents if they are missing. An existing one is left alone, whoever
+// owns it, also on a read-only disk or at an automount point.
 error_code make_private_folders(const std::string& path, folder_owner above = folder_owner::anyone);
 
 }  // namespace ddprun

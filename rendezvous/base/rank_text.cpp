@@ -12,7 +12,7 @@ struct piece {
   std::size_t count;  // of ranks
 };
 
-// "4 to 7" for more than two in a row.
+// Groups more than two consecutive ranks as "4 to 7".
 std::vector<piece> pieces_of(const std::vector<std::uint32_t>& ranks) {
   std::vector<piece> found;
   for (std::size_t at = 0; at < ranks.size();) {

@@ -1,4 +1,4 @@
-// How ranks are named in a sentence.
+// Ranks in a sentence.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace ddprun {
 
-// "rank 3", "ranks 1, 4 to 7 and 9"; in a long list the end is a number, "ranks 1, 3, 5 and 40
-// more". In ascending order, at least one.
+// "rank 3", "ranks 1, 4 to 7 and 9"; a long list ends with a number, "ranks 1, 3, 5 and 40 more".
+// `ranks` must be ascending and not empty.
 std::string text_of_ranks(const std::vector<std::uint32_t>& ranks);
 
 }  // namespace ddprun

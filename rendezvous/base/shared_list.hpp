@@ -1,7 +1,7 @@
-// A list that never changes and that all its copies share: to copy it, or to compare it with a copy
-// of itself, costs the same however long it is.
+// An immutable list that all its copies share: copying it, or comparing it with a copy of itself,
+// costs the same however long it is.
 //
-// Thread rule: plain value; copies may go to other threads.
+// Thread rule: plain value; copies may be used on other threads.
 #pragma once
 
 #include <algorithm>

@@ -10,7 +10,7 @@ struct named_signal {
   const char* name;
 };
 
-// As sigabbrev_np() has them, which glibc has only from 2.32 on.
+// The names of sigabbrev_np(), which glibc has only since 2.32.
 constexpr named_signal names[] = {
     {SIGABRT, "ABRT"},     {SIGALRM, "ALRM"}, {SIGBUS, "BUS"},   {SIGCHLD, "CHLD"},
     {SIGCONT, "CONT"},     {SIGFPE, "FPE"},   {SIGHUP, "HUP"},   {SIGILL, "ILL"},

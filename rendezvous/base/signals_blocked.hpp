@@ -1,9 +1,9 @@
-// Holds all signals of the calling thread back for its own life.
+// Blocks all signals of the calling thread while it exists.
 //
-// Round every fork: a handler of ours that ran in the child would write into the parent's pipes,
-// and a signal that came before the child has set its own ways would end it.
+// Used around every fork: a handler of ours that ran in the child would write into the parent's
+// pipes, and a signal that arrives before the child has set its own handlers would kill it.
 //
-// Thread rule: made and destroyed by one thread.
+// Thread rule: created and destroyed by the same thread.
 #pragma once
 
 #include <csignal>
@@ -21,7 +21,7 @@ class signals_blocked {
   signals_blocked(const signals_blocked&) = delete;
   signals_blocked& operator=(const signals_blocked&) = delete;
 
-  const sigset_t& before() const { return before_; }  // the mask that it will put back
+  const sigset_t& before() const { return before_; }  // the mask that is restored
 
  private:
   sigset_t before_;

@@ -5,7 +5,7 @@
 namespace ddprun {
 namespace {
 
-// Bytes of the sequence after an escape; all, if it has no end here.
+// The size of the sequence after an escape; all of the text if the sequence does not end in it.
 std::size_t escape_size(std::string_view text) {
   if (text.empty()) return 0;
   if (text.front() != '[') return 1;
@@ -14,7 +14,7 @@ std::size_t escape_size(std::string_view text) {
   return static_cast<std::size_t>(end - text.begin()) + (end == text.end() ? 0 : 1);
 }
 
-// For colours, and for clearing a line or the rest of it.
+// Colours, and clearing all or the rest of a line.
 bool is_in_line(std::string_view sequence) {
   return sequence.size() > 2 && sequence[1] == '[' && (sequence[2] < '<' || sequence[2] > '?') &&
          (sequence.back() == 'm' || sequence.back() == 'K');

@@ -1,5 +1,5 @@
-// What a program writes to a terminal beside text: to draw over several lines, which would land in
-// those of others, and for colours, which whoever reads the text does not expect.
+// Removes terminal control sequences from a program's output: those that draw over several lines,
+// which could be the lines of others, and colours, which a reader of the text does not expect.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace ddprun {
 
-// The text without the sequences (ECMA-48) that move the cursor, clear more than a line, or change
-// the terminal. Those for colours, and for clearing a line or the rest of it, stay.
+// Removes sequences (ECMA-48) that move the cursor, clear more than a line, or change the terminal.
+// Colours, and clearing all or the rest of a line, stay.
 std::string without_cursor_moves(std::string_view text);
-// Without any sequence: Python 3.13 colours the tracebacks that it writes to a terminal.
+// Removes every sequence: Python 3.13 colours the tracebacks that it writes to a terminal.
 std::string without_escapes(std::string_view text);
 
 }  // namespace ddprun

@@ -24,8 +24,8 @@ void set_nonblocking(int fd) {
 void ensure_standard_descriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) != -1) continue;
-    // open() gives the lowest free number, which is this one: the lower ones are open by now.
-    // Inherited on purpose: a worker needs its three standard descriptors as well.
+    // open() returns the lowest free number, which is this one, because the lower ones are open.
+    // Inherited on purpose: workers need their standard descriptors too.
     if (::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd) return;
   }
 }

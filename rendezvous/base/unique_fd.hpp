@@ -1,6 +1,6 @@
-// A unique_fd is an open file descriptor with one owner, and the few calls that make them.
+// A unique_fd owns one open file descriptor; with it come the few calls that create some.
 //
-// Everything made here is close-on-exec: nothing of the agent may reach a worker.
+// Everything created here is close-on-exec: nothing of the agent may leak into a worker.
 //
 // Thread rule: plain values; one owner, one thread at a time.
 #pragma once
@@ -25,7 +25,7 @@ class unique_fd {
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   int release() { return std::exchange(fd_, -1); }
-  void reset(int fd = -1);  // closes what it held
+  void reset(int fd = -1);  // closes the descriptor that it owned
 
  private:
   int fd_ = -1;
@@ -36,15 +36,15 @@ struct pipe_ends {
   unique_fd write;
 };
 
-// Both ends close-on-exec and blocking. Errors: the system's (too many open files).
+// Both ends are close-on-exec and blocking. Errors: the system's (too many open files).
 result<pipe_ends> make_pipe();
 
-// O_NONBLOCK belongs to the open file, not to the descriptor: only for ends that no other process
-// shares.
+// O_NONBLOCK belongs to the open file, not to the descriptor, so use this only for ends that no
+// other process shares.
 void set_nonblocking(int fd);
 
-// Opens the null device for each of 0, 1 and 2 that is closed, so that no pipe or socket of ours is
-// ever given one of those numbers. First thing in main.
+// Opens the null device for each of 0, 1 and 2 that is closed, so that no pipe or socket of ours
+// gets one of these numbers. Must come first in main.
 void ensure_standard_descriptors();
 
 }  // namespace ddprun

@@ -11,7 +11,8 @@ bool is_continuation(char byte) {
   return (static_cast<std::uint8_t>(byte) & 0xC0) == 0x80;
 }
 
-// Bytes of the well-formed sequence that `bytes` begins with (Unicode table 3-7); 0: there is none.
+// The size of the well-formed sequence at the start of `bytes` (Unicode table 3-7); 0: there is
+// none.
 std::size_t sequence_size(std::string_view bytes) {
   const auto at = [&](std::size_t index) { return static_cast<std::uint8_t>(bytes[index]); };
   const std::uint8_t first = at(0);
