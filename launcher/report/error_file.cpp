@@ -16,7 +16,7 @@ std::string text_at(const json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// As Python's subprocess has it; none: it was no worker's end.
+// As Python's subprocess reports it; empty: no worker's end is the cause.
 std::optional<int> code_of(const cause& value) {
   if (value.was_failing) return core::exit_code_of(value);
   if (value.kind == cause_class::signal) return -value.code;
@@ -26,7 +26,7 @@ std::optional<int> code_of(const cause& value) {
 
 ordered_json as_recorded(const run_end& end) {
   ordered_json file = ordered_json::parse(end.recorded, not_too_nested, false);
-  // What a message is made of is its writer's own.
+  // Only the form is checked: the content of "message" is up to its writer.
   const bool is_one = file.is_object() && file.contains("message") &&
                       (file["message"].is_object() || file["message"].is_string());
   return is_one ? file : ordered_json();
@@ -61,7 +61,7 @@ std::string error_file_of_run(const run_end& end) {
   if (file.is_null()) file = as_told(end);
   const std::optional<int> code = end.root_cause ? code_of(*end.root_cause) : std::nullopt;
   if (code && file["message"].is_object()) file["message"]["errorCode"] = *code;
-  // ASCII, as Python writes it.
+  // ASCII only, as Python writes it.
   return file.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
 }
 

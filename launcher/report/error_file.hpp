@@ -1,8 +1,8 @@
-// What PyTorch's @record leaves of an exception in $TORCHELASTIC_ERROR_FILE: a JSON object,
-// {"message": {"message": "ValueError: ...", "extraInfo": {"py_callstack": "Traceback ..."}}}
-// (torch/distributed/elastic/multiprocessing/errors/error_handler.py, 2.11 to 2.15), or with
-// "message" a string. And what the launcher leaves in its own, where whoever has started it has set
-// that variable: a scheduler reads there why the job failed.
+// The error file that PyTorch's @record writes for an exception ($TORCHELASTIC_ERROR_FILE): a JSON
+// object, {"message": {"message": "ValueError: ...", "extraInfo": {"py_callstack": "Traceback
+// ..."}}} (torch/distributed/elastic/multiprocessing/errors/error_handler.py, 2.11 to 2.15), or
+// with a string as "message". The launcher writes one too, if that variable was set for it: a
+// scheduler reads there why the job failed.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -15,23 +15,24 @@
 
 namespace ddprun::launcher {
 
-// A larger one is not read.
+// Larger files are not read.
 inline constexpr std::size_t error_file_bytes_max = 1024 * 1024;
 
-// As the interpreter would have printed it; empty: this is no such object.
+// The exception as the interpreter would have printed it; empty: not such an object.
 std::string text_of_error_file(std::string_view json);
 
-// How a run ended that failed.
+// The end of a failed run.
 struct run_end {
-  std::string text;                 // the last line for the person
-  std::optional<cause> root_cause;  // none: nothing in it had failed
-  std::string recorded;             // the error file of that worker; empty: not here, or none
+  std::string text;                 // the last line for the user
+  std::optional<cause> root_cause;  // empty: nothing in it has failed
+  std::string recorded;             // that worker's error file; empty: there is none here
   std::int64_t unix_seconds = 0;    // now
 };
 
-// One object of JSON. The worker's own file as it is, with message.errorCode for how the process
-// ended (-9 for SIGKILL), as torchrun has it. Where there is none, the same form: the sentence on
-// the root cause, and as py_callstack its last words; else the last line, without errorCode.
+// Makes one JSON object: the worker's own file with message.errorCode set to how the process ended
+// (-9 for SIGKILL), as torchrun does. Without such a file, the same form with the sentence about
+// the root cause, and its last output as py_callstack; without a root cause, the last line and no
+// errorCode.
 std::string error_file_of_run(const run_end& end);
 
 }  // namespace ddprun::launcher

@@ -20,7 +20,7 @@ std::string event_json(const run_event& event, const std::string& run_id, const 
     object["exit_code"] = event.exit_code;
     object["text"] = event.text;
   }
-  // All of --report's fields are there, made in one place.
+  // The report has all fields of --report, made in one place.
   if (event.report) {
     object["report"] = json::parse(report_json(*event.report, {run_id, node, event.output}));
   }

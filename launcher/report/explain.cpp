@@ -15,7 +15,7 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr int unreadable_exit_code = 2;  // as a mistake on the command line
+constexpr int unreadable_exit_code = 2;  // the same as for a usage error
 constexpr const char* usage =
     "usage: ddprun explain FILE... | -\n\n"
     "Says why a job failed, from its saved log: of ddprun, torchrun, srun or kubectl; - is "
@@ -24,7 +24,7 @@ constexpr const char* usage =
     "Exit code: 0; 1 when nothing in it looks like a failure; 2 when a FILE cannot be read.\n";
 constexpr std::size_t line_bytes_kept = 64 * 1024;
 
-// 0, or why it cannot be read. The end of a line that is too long is left out.
+// Returns 0 or errno. Lines that are too long are cut.
 int read_lines(int fd, saved_log& log) {
   std::string line;
   std::string buffer(256 * 1024, '\0');

@@ -1,4 +1,4 @@
-// `ddprun explain FILE...`: why a job failed, from its saved log; see saved_log.hpp.
+// `ddprun explain FILE...` says why a job failed, from its saved log; see saved_log.hpp.
 //
 // Thread rule: the main thread; it blocks while it reads.
 #pragma once
@@ -7,9 +7,8 @@
 
 namespace ddprun::launcher {
 
-// Reads the files, of which "-" is standard input, and writes to standard output; --help says so.
-// What the process exits with: 0, 1 where there is nothing like a failure, 2 where a file cannot be
-// read, or none is named.
+// Reads the files ("-" is standard input) and writes to standard output. Returns the exit code: 0;
+// 1 if nothing looks like a failure; 2 if a file cannot be read or none is given.
 int explain(std::span<const char* const> files);
 
 }  // namespace ddprun::launcher

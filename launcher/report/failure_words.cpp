@@ -22,7 +22,8 @@ std::string cut(std::string text, std::size_t bytes_max) {
   return std::string(first_of(text, bytes_max)) + " ...";
 }
 
-// Somebody else has ended it, whatever it had printed before. A crash may be that of a way out.
+// True if something else has killed the process, so that earlier output is not the reason. A crash
+// signal may come from the process's own exit.
 bool is_ended_from_outside(const cause& value) {
   if (value.kind != cause_class::signal) return false;
   for (const int crash : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP}) {
@@ -31,8 +32,8 @@ bool is_ended_from_outside(const cause& value) {
   return true;
 }
 
-// How many lines a program may have written behind what is to be the reason of its end. An
-// exception that nobody caught is followed by what is written at exit, and the code is 1.
+// How many lines may follow the reason of a program's end. After an uncaught exception (exit code
+// 1) only output of exit handlers follows, and that may be long.
 struct nearness {
   std::size_t uncaught;
   std::size_t other;
@@ -46,12 +47,13 @@ nearness nearness_of(const cause& value) {
   return {is_exceptions ? 40U : 10U, 10};
 }
 
-// The one that ended the program; null: none did.
+// Finds the chain that has ended the program; null: none has.
 const python_chain* reason_in(const std::vector<python_chain>& chains, const nearness& near) {
   const python_chain* reason = nullptr;
   for (const python_chain& chain : chains) {
     const bool is_uncaught = chain.by == printed_by::interpreter;
     if (chain.lines_after > (is_uncaught ? near.uncaught : near.other)) continue;
+    // Of equal rank, the last one counts: earlier ones were survived.
     if (reason == nullptr || chain.by <= reason->by) reason = &chain;
   }
   return reason;
@@ -72,7 +74,7 @@ bool says_more(const signature& one, const signature& than) {
   return !one.is_secondary() || than.is_secondary();
 }
 
-// Of those that are near enough to the end: the first that is a cause, else the first.
+// Among the lines near the end: the first one that is a root cause, otherwise the first one known.
 const signature* known_in(std::string_view text, const nearness& near) {
   const std::vector<std::string_view> lines = output_lines(text);
   const signature* best = nullptr;
@@ -85,7 +87,7 @@ const signature* known_in(std::string_view text, const nearness& near) {
   return best;
 }
 
-// True for errors whose further lines are part of the message.
+// True for errors whose message continues in the following lines.
 bool is_of_group(std::string_view text) {
   return text.starts_with("torch.distributed.") || text.starts_with("RuntimeError: ");
 }
@@ -110,10 +112,11 @@ bool is_secondary(const python_error& error) {
   return known != nullptr && known->is_secondary();
 }
 
-// What happened first decides whether the failure is secondary. What is reported is what ended the
-// program, not that its way out failed, too.
+// The first exception of a chain decides whether the failure is secondary. The one that is reported
+// is what ended the program, not a failure on its way out.
 void take_chain(failure_words& words, const std::vector<python_error>& chain) {
   words.is_secondary = is_secondary(chain.front()) && !chain.front().has_lost_origin;
+  // The way out may fail because peers are gone, so secondary errors at the end are skipped.
   const auto last = std::find_if_not(chain.rbegin(), chain.rend(), is_secondary);
   const python_error& told = words.is_secondary || last == chain.rend() ? chain.front() : *last;
   words.error = cut(told.text, shown_line_bytes_max);
@@ -150,6 +153,7 @@ std::vector<std::string> last_lines(const std::string& tail) {
 
 failure_words read_failure(const cause& value) {
   failure_words words = read_words(value.tail, nearness_of(value));
+  // A process killed from outside, or never started, follows from no other rank.
   if (is_ended_from_outside(value) || value.kind == cause_class::start) words.is_secondary = false;
   if (value.kind == cause_class::signal && value.text.starts_with("out of memory: ")) {
     words.known = signature_of_oom_kill();

@@ -1,11 +1,11 @@
-// What a worker's last words say of why it failed.
+// Reads from a worker's last output why it failed.
 //
-// The reason of an end is the exception that reached the interpreter, else one that the program has
-// printed itself; but none after which it has gone on with its work. Whether it is a secondary
-// failure, a consequence of another one, depends on the words alone: the first of its chain matches
-// a row of signatures.hpp that is secondary, whatever was made of it later. A crash after that
-// happened on the way out. Without any exception, a secondary line near the end decides. A worker
-// that was ended from outside (SIGKILL, SIGTERM) is never secondary.
+// The reason is the exception that reached the interpreter, otherwise one that the program has
+// printed itself, unless it continued its work after that. Whether it is a secondary failure, a
+// consequence of another one, depends only on the output: it is if the first exception of its chain
+// matches a secondary row of signatures.hpp, whatever followed from it. A later crash happened on
+// the way out. Without an exception, a secondary line near the end decides. A worker that was
+// killed from outside (SIGKILL, SIGTERM) is never secondary.
 #pragma once
 
 #include "launcher/report/python_error.hpp"
@@ -19,20 +19,20 @@
 namespace ddprun::launcher {
 
 struct failure_words {
-  std::string error;                 // "ValueError: loss is NaN"; empty: none is there
-  std::vector<python_frame> frames;  // of that, innermost last: the user's own, a few
+  std::string error;                 // "ValueError: loss is NaN"; empty: no exception found
+  std::vector<python_frame> frames;  // of that exception, innermost last: the user's own, a few
   const signature* known = nullptr;
   bool is_secondary = false;
 };
 
-// From kind, code and tail.
+// Uses kind, code and tail.
 failure_words read_failure(const cause& value);
 
-// From a saved log, of which it is not known how the program ended, nor who wrote behind it.
+// For a saved log, where neither the end of the program nor the writer of later lines is known.
 failure_words read_log(std::string_view text);
 
-// What a person is shown below the sentence about it, at most 14 lines without newlines. What
-// belongs to the line above it is indented.
+// The lines shown below the sentence about the cause, at most 14, without newlines. Lines that
+// belong to the one above are indented.
 std::vector<std::string> failure_lines(const cause& value);
 std::vector<std::string> failure_lines(const failure_words& words, const std::string& tail);
 

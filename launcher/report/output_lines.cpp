@@ -12,7 +12,7 @@ std::vector<std::string_view> output_lines(std::string_view text) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    // Of a progress bar what it has drawn last.
+    // Of a progress bar, only its last state counts.
     line = line.substr(line.rfind('\r') + 1);
     lines.push_back(without_rank(line));
     text.remove_prefix(std::min(end + 1, text.size()));

@@ -14,7 +14,7 @@ bool is_of_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '.';
 }
 
-// Without what draws the tree of an ExceptionGroup: "    | ", "  + ".
+// Removes what draws the tree of an ExceptionGroup: "    | ", "  + ".
 std::string_view without_tree(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(' ');
   if (begin == std::string_view::npos || begin + 1 >= line.size()) return line;
@@ -22,24 +22,24 @@ std::string_view without_tree(std::string_view line) {
   return is_tree ? line.substr(begin + 2) : line;
 }
 
-// "+---------------- 1 ----------------": the parts of a group are told one after the other.
+// "+---------------- 1 ----------------" separates the parts of a group.
 bool parts_group(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(' ');
   return begin != std::string_view::npos && line.substr(begin).starts_with("+-");
 }
 
-// Of what was typed at a prompt, "<stdin>", there is no file to look into.
+// Input typed at a prompt, "<stdin>", has no file to look into.
 bool is_users_file(std::string_view file) {
   return !file.starts_with('<') && !is_library_file(file);
 }
 
-// Also behind a progress bar that has not ended its line, and at the top of rich's box.
+// The head may also follow an unfinished progress bar, or be the top of rich's box.
 bool is_head(std::string_view line) {
   return line.ends_with("Traceback (most recent call last):") ||
          (line.starts_with("╭") && line.find("Traceback (most recent call last)") != line.npos);
 }
 
-// rich's: "│ /data/train.py:7 in step      │"
+// A frame of rich: "│ /data/train.py:7 in step      │".
 constexpr std::string_view box_side = "│ ";
 
 std::optional<python_frame> boxed_frame_in(std::string_view line) {
@@ -58,7 +58,7 @@ std::optional<python_frame> boxed_frame_in(std::string_view line) {
   return frame;
 }
 
-// What stands above a traceback of something that did not end the process.
+// Recognises the line above the traceback of an exception that did not end the process.
 bool is_aside(std::string_view line) {
   for (const std::string_view begin :
        {"Exception ignored", "Exception in thread", "Exception in callback", "Error in atexit",
@@ -68,7 +68,7 @@ bool is_aside(std::string_view line) {
   return false;
 }
 
-// "Process SpawnProcess-1:", of multiprocessing.
+// Recognises multiprocessing's "Process SpawnProcess-1:".
 bool is_of_child(std::string_view line) {
   return line.starts_with("Process ") && line.ends_with(":");
 }
@@ -78,14 +78,14 @@ bool joins_errors(std::string_view line) {
          line.starts_with("The above exception was the direct cause");
 }
 
-// Within the message of an exception, before the traceback of another process that it hands on:
-// torch.multiprocessing.spawn's, and a DataLoader's.
+// Recognises the line, inside an exception's message, before the traceback of another process that
+// it passes on: torch.multiprocessing.spawn's, and a DataLoader's.
 bool hands_on(std::string_view line) {
   return line.starts_with("Original Traceback (most recent call last):") ||
          (line.starts_with("-- Process ") && line.ends_with("with the following error:"));
 }
 
-// `  File "train.py", line 31, in step`; of a syntax error without the last part.
+// Reads `  File "train.py", line 31, in step`; a syntax error lacks the last part.
 std::optional<python_frame> frame_in(std::string_view line) {
   constexpr std::string_view begin = "  File \"";
   constexpr std::string_view middle = "\", line ";
@@ -101,15 +101,16 @@ std::optional<python_frame> frame_in(std::string_view line) {
   python_frame frame;
   frame.place = std::string(file) + ":" + std::string(line.substr(0, digits));
   line.remove_prefix(digits);
-  // faulthandler's have no comma: they are of a thread, and of no exception.
+  // faulthandler's frames have no comma: they belong to a thread and not to an exception.
   if (!line.empty() && !line.starts_with(", in ")) return {};
   if (line.starts_with(", in ")) frame.place += " in " + std::string(line.substr(5));
   frame.is_users = is_users_file(file);
   return frame;
 }
 
-// "torch.cuda.OutOfMemoryError: CUDA out of memory", "KeyboardInterrupt": a name with a capital in
-// its last part, alone or before a colon; below frames any name ("struct.error: ...").
+// Recognises "torch.cuda.OutOfMemoryError: CUDA out of memory" and "KeyboardInterrupt": a name
+// whose last part has a capital, alone or before a colon; below frames, any name ("struct.error:
+// ...").
 bool is_exception(std::string_view line, bool is_below_frames) {
   const std::size_t end = static_cast<std::size_t>(
       std::find_if_not(line.begin(), line.end(), is_of_name) - line.begin());
@@ -125,14 +126,14 @@ std::string_view without_indent(std::string_view line) {
   return line.substr(std::min(line.find_first_not_of(' '), line.size()));
 }
 
-// The outermost frame of what reaches the interpreter.
+// True for the outermost frame of an exception that reaches the interpreter.
 bool is_main(const python_frame& frame) {
   return frame.place.ends_with(" in <module>") ||
          frame.place.find(" in _run_module_as_main") != std::string::npos ||
-         frame.place.find(" in ") == std::string::npos;  // of a syntax error
+         frame.place.find(" in ") == std::string::npos;  // a syntax error
 }
 
-// Caught in Python's own library, which prints it and goes on: a queue's thread, a finalizer.
+// True if Python's own library has caught the exception and goes on: a queue's thread, a finalizer.
 bool is_of_python_itself(const python_frame& frame) {
   return !frame.is_users && is_below_python(frame.place) &&
          frame.place.find("-packages/") == std::string::npos;
@@ -153,16 +154,16 @@ class chain_reader {
   void take_other(std::string_view line);
 
   std::vector<python_chain> chains_;
-  std::vector<std::size_t> ends_;  // of each: written_ at its end
+  std::vector<std::size_t> ends_;  // of each chain: written_ at its end
   std::size_t written_ = 0;
-  python_error open_;        // its exception has not come yet
-  kind whose_ = kind::own;   // of the traceback that is open
-  bool is_within_ = false;   // a traceback
-  bool has_head_ = false;    // of that one, it was not cut off
-  bool is_joined_ = false;   // the next one goes on with the chain
-  bool is_handed_ = false;   // the next one stands for the one before
-  bool is_fatal_ = false;    // what follows is faulthandler's
-  bool is_message_ = false;  // right below an exception
+  python_error open_;        // an exception that is not complete yet
+  kind whose_ = kind::own;   // of the open traceback
+  bool is_within_ = false;   // inside a traceback
+  bool has_head_ = false;    // the open traceback has its first line
+  bool is_joined_ = false;   // the next exception continues the chain
+  bool is_handed_ = false;   // the next exception replaces the one before
+  bool is_fatal_ = false;    // faulthandler's output follows
+  bool is_message_ = false;  // directly below an exception
   std::string_view above_;
 };
 
@@ -186,17 +187,18 @@ void chain_reader::take(std::string_view line) {
   } else if (is_within_ && line.starts_with("│")) {
     take_boxed(line);
   } else if (is_within_ && line.starts_with("╰")) {
-    is_message_ = false;  // the exception stands below the box
+    is_message_ = false;  // the exception follows below the box
   } else if (auto frame = frame_in(line)) {
     open_.frames.push_back(std::move(*frame));
     is_within_ = true;
     is_message_ = false;
   } else if (is_within_ && line.starts_with("    ")) {
-    // The line of code; below it may be marks.
+    // The line of code; marks may follow below it.
     const bool is_first = !open_.frames.empty() && open_.frames.back().code.empty();
     if (is_first) open_.frames.back().code = without_indent(line);
   } else if (is_within_ && is_exception(line, !open_.frames.empty())) {
     take_exception(line);
+    // A line that is not indented, and no exception: the traceback was interrupted.
   } else if (is_within_ && !line.starts_with(' ')) {
     open_ = {};
     is_within_ = has_head_ = false;
@@ -230,12 +232,14 @@ void chain_reader::take_exception(std::string_view line) {
   is_within_ = false;
   const python_frame* const outermost = open_.frames.empty() ? nullptr : &open_.frames.front();
   const bool is_mains = outermost == nullptr || is_main(*outermost) || !has_head;
+  // Python's library prints it and goes on, so it is not the end of the process.
   if (!goes_on && !is_handed && !is_mains && is_of_python_itself(*outermost)) whose_ = kind::aside;
   if (whose_ == kind::aside) {
     open_ = {};
     return;
   }
   open_.text = line;
+  // What the child raised replaces the exception that only passes it on.
   if (is_handed && !chains_.empty()) {
     chains_.back().errors.clear();
   } else if (!goes_on || chains_.empty()) {
@@ -265,7 +269,7 @@ std::vector<python_chain> chain_reader::finish() {
   return std::move(chains_);
 }
 
-// `  File "train.py", line 31 in step`
+// Reads `  File "train.py", line 31 in step`.
 std::optional<python_frame> dumped_frame_in(std::string_view line) {
   const std::size_t in = line.rfind(" in ");
   if (in == std::string_view::npos || line.find(", in ") != std::string_view::npos) return {};

@@ -16,7 +16,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// UTC, to the millisecond, as RFC 3339 has it.
+// UTC with milliseconds, in the form of RFC 3339.
 std::string now_text() {
   timeval now{};
   gettimeofday(&now, nullptr);

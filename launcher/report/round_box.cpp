@@ -14,14 +14,14 @@
 namespace ddprun::launcher {
 namespace {
 
-// In one list: a stretch of a world of 80,000 is no longer than this, and the rest is a number.
+// The most ranks that one list holds; a world of 80,000 fits.
 constexpr std::uint32_t ranks_max = 100'000;
 
-// Of the ranks that ended in one way, what is said of them together.
+// What is said together about ranks that ended in the same way.
 struct alike {
-  std::vector<std::uint32_t> ranks;  // without the root cause's
-  std::optional<end_times> after;    // of those whose times are known
-  int code = 0;                      // of all, as in ended_ranks
+  std::vector<std::uint32_t> ranks;  // without the rank of the root cause
+  std::optional<end_times> after;    // of the ranks whose times are known
+  int code = 0;                      // if the ranks ended the same way: as in ended_ranks
 };
 
 void add_times(std::optional<end_times>& all, const std::optional<end_times>& more) {
@@ -50,7 +50,7 @@ alike ended_alike(const round_report& report, ending how) {
   return found;
 }
 
-// " after 8.2 s", " after 8.2 s to 9.1 s".
+// Formats " after 8.2 s" or " after 8.2 s to 9.1 s".
 std::string after_text(const std::optional<end_times>& after) {
   if (!after) return {};
   const std::string first = to_text(after->first);
@@ -77,7 +77,7 @@ constexpr words endings[] = {
     {ending::succeeded, " had ended well", " had ended well"},
 };
 
-// Where all others gave up waiting, and nobody says why: whoever had nothing to say.
+// If every reported rank gave up waiting, the suspects are the ranks that reported nothing.
 std::string silent_text(const round_report& report) {
   const cause& first = *report.root_cause;
   if (!first.is_secondary) return {};
@@ -92,7 +92,7 @@ std::string silent_text(const round_report& report) {
          " still at work when the others gave up waiting: look there first";
 }
 
-// " after 8.2 s": when the root cause ended, where that is known of it alone.
+// When the root cause ended, " after 8.2 s", if that is known for it alone.
 std::string first_after_text(const round_report& report) {
   for (const ended_ranks& part : report.ends) {
     const std::optional<std::uint32_t>& rank = report.root_cause->rank;
@@ -109,7 +109,7 @@ std::string facts_text(const round_report& report) {
   const std::string after = first_after_text(report);
   if (!after.empty()) text += (text.empty() ? "it ended" : ", ended") + after;
   if (report.restarts_used != 0) {
-    // What is charged for this failure is no try yet.
+    // The restart that is charged for this failure has not happened yet.
     const bool is_charged = !report.is_last && core::is_charged_as_restart(first.kind);
     const std::uint32_t before = report.restarts_used - (is_charged ? 1 : 0);
     if (before != 0) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t command_bytes_max = 1000;
 
-// In single quotes where a shell would take it for more than a word.
+// Quotes a word if a shell would not take it as one plain word.
 std::string quoted(const std::string& word) {
   constexpr std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";

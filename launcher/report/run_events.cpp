@@ -58,6 +58,7 @@ std::vector<run_event> run_events::over(const round_report& report, const std::s
 }
 
 std::vector<run_event> run_events::left(int exit_code, const std::string& text) {
+  // It has never taken part, so there is nothing to tell.
   if (round_ == 0 && exit_code == refused_exit_code) return {};
   run_event event = event_of(run_event_kind::ended);
   event.exit_code = exit_code;

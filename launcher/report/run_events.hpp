@@ -1,9 +1,9 @@
-// What --on-event tells of a run, and when:
+// The events of a run for --on-event:
 //
 //   round_started   all workers of this node run in a round
-//   recovered       the same, where the round before had failed; after round_started
+//   recovered       the same, if the round before had failed; follows round_started
 //   round_failed    a round is over, and something had failed in it
-//   ended           this node leaves: with the run, or alone
+//   ended           this node leaves, with the run or alone
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -22,15 +22,15 @@ std::string_view to_string(run_event_kind kind);
 
 struct run_event {
   run_event_kind kind = run_event_kind::ended;
-  bool leads = false;      // this node has group rank 0 in the round: one node alone has
+  bool leads = false;      // this node has group rank 0 in the round, as exactly one node has
   round_number round = 0;  // 0: there was none
   std::uint32_t restarts_used = 0;
   std::uint32_t restarts_max = 0;
-  std::string members;                 // who is where; empty: not known
+  std::string members;                 // which ranks are where; empty: unknown
   std::optional<round_report> report;  // round_failed
-  std::string output;                  // the same: where all that the root cause has said is
-  int exit_code = 0;                   // ended
-  std::string text;                    // ended: why
+  std::string output;                  // for round_failed: where the root cause's output is
+  int exit_code = 0;                   // for ended
+  std::string text;                    // for ended: why
 };
 
 // A line of JSON with its newline (PROTOCOL.md, "Reports").
@@ -40,13 +40,13 @@ class run_events {
  public:
   explicit run_events(std::uint32_t restarts_max) : restarts_max_(restarts_max) {}
 
-  // A round begins here; nothing is told of it yet.
+  // Enters a round, without an event.
   void enter(round_number round, const assignment& assigned, const std::string& members,
              std::uint32_t restarts_used);
-  // All its workers run.
+  // All workers of the round run.
   std::vector<run_event> started(round_number round);
   std::vector<run_event> over(const round_report& report, const std::string& output);
-  // Nothing for a node that was turned away: the run is another one's.
+  // Returns nothing for a node that was refused: the run is not its own.
   std::vector<run_event> left(int exit_code, const std::string& text);
 
   bool leads() const { return leads_; }  // this node, in the round that it has entered last
@@ -59,7 +59,7 @@ class run_events {
   bool leads_ = false;
   std::string members_;
   std::uint32_t restarts_used_ = 0;
-  bool has_failed_ = false;  // the last round that was over
+  bool has_failed_ = false;  // whether the last finished round has failed
 };
 
 }  // namespace ddprun::launcher

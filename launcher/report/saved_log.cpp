@@ -13,19 +13,19 @@ namespace {
 
 constexpr std::size_t sources_max = 4096;
 constexpr std::size_t tail_max = 16 * 1024;
-constexpr std::size_t line_max = 2048;  // what is longer says no more
-constexpr std::size_t others_max = 8;   // named
-constexpr std::size_t rounds_max = 20;  // the same
-constexpr char name_end = '\n';         // of a label, where its key has a rank, too
+constexpr std::size_t line_max = 2048;  // more of a line adds nothing
+constexpr std::size_t others_max = 8;   // that are named
+constexpr std::size_t rounds_max = 20;  // that are named
+constexpr char name_end = '\n';         // of a label, if its key has a rank too
 constexpr std::string_view box_endings[] = {"; the root cause:",
-                                            "; the first cause:"};  // older ones
+                                            "; the first cause:"};  // of older versions
 
 bool begins_box_of_cause(std::string_view line) {
   return std::any_of(std::begin(box_endings), std::end(box_endings),
                      [&](std::string_view ending) { return line.ends_with(ending); });
 }
 
-// "round 1 failed 3 s after its start" of the first line of a box.
+// Takes "round 1 failed 3 s after its start" from the first line of a box.
 std::string what_of_box(const std::string& headline) {
   return headline.substr(0, headline.rfind("; the "));
 }
@@ -35,11 +35,11 @@ bool is_number(std::string_view text) {
 }
 
 struct labelled {
-  std::string who;  // empty: nobody
+  std::string who;  // empty: unknown
   std::string_view line;
 };
 
-// "[node:3] ", "[default3]:", "3: ".
+// Splits off "[node:3] ", "[default3]:" or "3: ".
 labelled split_label(std::string_view line) {
   if (line.starts_with('[')) {
     const std::size_t end = line.substr(0, 300).find(']');
@@ -67,8 +67,8 @@ labelled split_label(std::string_view line) {
   return {{}, line};
 }
 
-// "2026-11-25T16:10:03.412345678Z ", as `kubectl logs --timestamps` and `docker logs -t` put it
-// before each line.
+// Removes "2026-11-25T16:10:03.412345678Z ", which `kubectl logs --timestamps` and `docker logs -t`
+// put before each line.
 std::string_view without_stamp(std::string_view line) {
   constexpr std::string_view form = "dddd-dd-ddTdd:dd:dd";
   if (line.size() <= form.size()) return line;
@@ -82,14 +82,14 @@ std::string_view without_stamp(std::string_view line) {
   return line.substr(end + 1);
 }
 
-// "[pod/job-0/train] ", as `kubectl logs --prefix` puts it before that.
+// Splits off "[pod/job-0/train] ", which `kubectl logs --prefix` puts before that.
 labelled split_pod(std::string_view line) {
   const std::size_t end = line.starts_with("[pod/") ? line.find("] ") : std::string_view::npos;
   if (end == std::string_view::npos) return {{}, line};
   return {std::string(line.substr(1, end - 1)), line.substr(end + 2)};
 }
 
-// "3" of "[rank3]: ..."; empty: PyTorch has not said.
+// Takes "3" from "[rank3]: ..."; empty: PyTorch has not named a rank.
 std::string rank_of(std::string_view line) {
   constexpr std::string_view begin = "[rank";
   if (!line.starts_with(begin)) return {};
@@ -100,7 +100,7 @@ std::string rank_of(std::string_view line) {
   return std::string(line.substr(begin.size(), end - begin.size()));
 }
 
-// torchrun's and ddprun's own exception is about those of others.
+// The exceptions of torchrun and ddprun themselves only report those of others.
 bool is_of_launcher(const std::string& error) {
   return error.find("ChildFailedError") != std::string::npos ||
          error.find("SignalException") != std::string::npos;
@@ -110,7 +110,7 @@ bool is_of_launcher(const std::string& error) {
 
 struct saved_log::finding {
   std::string who;
-  std::string rank;  // as PyTorch says, or the launcher's number of a task
+  std::string rank;  // from PyTorch, or the launcher's number of a task
   std::uint64_t line = 0;
   std::string file;
   failure_words words;
@@ -121,7 +121,7 @@ struct saved_log::finding {
 
   std::vector<std::string> shown;
 
-  // "rank 2 (line 7, a secondary failure)"
+  // "rank 2 (line 7, a secondary failure)".
   std::string named() const {
     const std::string name = who.empty() ? "the rest" : who;
     return name + " (" + (name == file ? "line " + std::to_string(line) : place()) +
@@ -141,7 +141,7 @@ void saved_log::add(std::string_view line) {
   ++lines_;
   ++line_;
   if (line.ends_with('\r')) line.remove_suffix(1);
-  // Saved from a terminal.
+  // The log may have been saved from a terminal.
   std::string plain;
   if (line.find('\x1b') != std::string_view::npos) line = plain = without_escapes(line);
   const auto [pod, said] = split_pod(line);
@@ -156,10 +156,10 @@ void saved_log::add(std::string_view line) {
   const std::string rank = rank_of(rest);
   if (who.empty() && !rank.empty()) who = "rank " + rank;
   if (who.empty()) who = file_;
-  // Two nodes' files may have one label.
+  // The files of two nodes may contain the same label.
   who = std::to_string(files_) + name_end + who;
   auto found = sources_.find(who);
-  // torchrun's label counts within a node, and the file may be of several.
+  // torchrun's label counts within a node, and the file may contain several nodes.
   if (found != sources_.end() && !rank.empty() && !found->second.rank.empty() &&
       found->second.rank != rank) {
     who += name_end + rank;
@@ -211,7 +211,7 @@ bool saved_log::take_box(std::string_view line) {
   return true;
 }
 
-// What every node has told in the same words is one round.
+// Starts a box. Boxes of the same round, printed by every node, count once.
 void saved_log::begin_box(std::string headline) {
   if (box_.size() > 1) {
     const std::string before = what_of_box(box_[0]) + ":" + box_[1].substr(1);
@@ -232,8 +232,8 @@ std::vector<std::string> saved_log::with_earlier_rounds() const {
   return lines;
 }
 
-// torchrun: "Root Cause (first observed failure):", then host, rank and exitcode, a line each.
-// srun: "srun: error: node-b: task 3: Exited with exit code 1".
+// Reads what a launcher says. torchrun: "Root Cause (first observed failure):", then host, rank and
+// exitcode, a line each. srun: "srun: error: node-b: task 3: Exited with exit code 1".
 void saved_log::take_verdict(std::string_view line) {
   if (line.find("Root Cause (first observed failure):") != std::string_view::npos) {
     verdict_ = {"torchrun", {}, {}};
@@ -278,6 +278,7 @@ std::vector<saved_log::finding> saved_log::findings() const {
     one.file = from.file;
     constexpr std::string_view task = "task ";
     one.rank = from.rank.empty() && name.starts_with(task) ? name.substr(task.size()) : from.rank;
+    // The launcher's own exception says nothing about this rank: use the best known line.
     if (one.words.error.empty() || is_of_launcher(one.words.error)) {
       if (from.known_at == 0) continue;
       text = from.known_line;
@@ -295,7 +296,7 @@ std::vector<saved_log::finding> saved_log::findings() const {
 
 namespace {
 
-// Those from `first` on.
+// Names the findings from `first` on.
 template <typename Finding>
 std::string names_of(const std::vector<Finding>& found, std::size_t first) {
   std::string text;
@@ -308,7 +309,7 @@ std::string names_of(const std::vector<Finding>& found, std::size_t first) {
 
 }  // namespace
 
-// The rank that ended first has left no word of its own, as SIGKILL leaves none.
+// True if the rank that ended first left no output, as after SIGKILL.
 bool saved_log::is_silent_first(const std::vector<finding>& found) const {
   if (verdict_.rank.empty() || found.empty() || !found.front().words.is_secondary) return false;
   return std::none_of(found.begin(), found.end(), [this](const finding& one) {

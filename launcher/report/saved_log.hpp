@@ -1,15 +1,14 @@
-// The root cause of a failure, from what a job has printed: a log of ddprun, of torchrun, of srun,
+// Finds the root cause of a failure in what a job has printed: a log of ddprun, torchrun or srun,
 // or the output of one program.
 //
-// A line begins with what tells whose it is: "[node:3] " (ddprun), "[default3]:" (torchrun's
+// A line begins with a label that says whose it is: "[node:3] " (ddprun), "[default3]:" (torchrun's
 // --tee), "3: " (srun --label), "[rank3]: " (PyTorch's exceptions), "[pod/job-0/train] " (kubectl
-// logs --prefix); stamps of kubectl and docker before it are left out. What counts is each one's
-// last exception, or the first line that is known (signatures.hpp); of several the one that fails
-// for a reason of its own, and among those the one whose words stand first. Where all that is said
-// follows from another end, and torchrun or srun names a rank that has said nothing, it is that.
-// Where ddprun has
-// written its box (round_box.hpp), as text or with --log-format=json, that is the answer: the last
-// one whole, and of the rounds before it a line each.
+// logs --prefix); time stamps of kubectl and docker before it are skipped. For each source its last
+// exception counts, or the first line that is known (signatures.hpp). Among the sources, one that
+// fails for a reason of its own comes first, and among those the earliest in the log. If all
+// failures are secondary, and torchrun or srun names a rank that has printed nothing, that rank is
+// the cause. If ddprun has printed a box (round_box.hpp), as text or with --log-format=json, that
+// is the answer: the last box, and one line for each earlier round.
 //
 // Memory: at most 16 KiB for each of 4096 sources.
 #pragma once
@@ -28,13 +27,13 @@ namespace ddprun::launcher {
 
 class saved_log {
  public:
-  // What follows is of another file of the same job, whose name is told. Of a single one there is
-  // no need to say so.
+  // Starts another file of the same job; its name is printed with what is found. Not needed for a
+  // single file.
   void begin_file(const std::string& name);
-  // Line by line, without newlines.
+  // Adds one line, without its newline.
   void add(std::string_view line);
 
-  // What a person is told; what belongs to the line above it is indented. Empty: there is nothing
+  // The lines for the user; those that belong to the line above are indented. Empty: nothing looks
   // like a failure.
   std::vector<std::string> explain() const;
 
@@ -42,12 +41,12 @@ class saved_log {
 
  private:
   struct source {
-    std::string file;           // where it stands
-    std::string tail;           // its last lines, without what they begin with
-    std::string rank;           // as PyTorch says
-    std::uint64_t head_at = 0;  // the line in which its last exception begins; 0: none
+    std::string file;           // where it was found
+    std::string tail;           // its last lines, without their labels
+    std::string rank;           // from PyTorch
+    std::uint64_t head_at = 0;  // the line where its last exception begins; 0: none
     std::uint64_t known_at = 0;
-    std::string known_line;  // the first known one, preferably not secondary
+    std::string known_line;  // the first known line, preferably not secondary
   };
   struct finding;
 
@@ -65,16 +64,16 @@ class saved_log {
   std::uint64_t files_ = 0;
   std::uint64_t line_ = 0;  // of that file
   std::map<std::string, source> sources_;
-  std::vector<std::string> box_;     // the last of ddprun's own
-  std::deque<std::string> earlier_;  // of the rounds before that, one line each
+  std::vector<std::string> box_;     // ddprun's last box
+  std::deque<std::string> earlier_;  // of earlier rounds, one line each
   bool is_in_box_ = false;
-  struct verdict {     // who ended first, as torchrun or srun saw it
-    std::string by;    // empty: neither has said so
+  struct verdict {     // which rank ended first, from torchrun or srun
+    std::string by;    // empty: neither is in the log
     std::string rank;  // or task
     std::string text;
   };
   verdict verdict_;
-  int verdict_lines_ = 0;  // of torchrun's that are still to come
+  int verdict_lines_ = 0;  // of torchrun's, still to come
 };
 
 }  // namespace ddprun::launcher

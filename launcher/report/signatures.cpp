@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view look_at_the_first =
     "look for the rank that ended, or stood still, before this one";
 
-// Said of a signal, and where faulthandler says it.
+// Used for the signal, and for faulthandler's message about it.
 constexpr std::string_view not_own_memory =
     "it touched memory that is not its own: a bug in C or C++ code, such as an extension's";
 constexpr std::string_view say_where =
@@ -73,7 +73,7 @@ constexpr signature rows[] = {
      "the ranks that it names did not come to the same point in time", look_at_the_first},
     {"nccl-dump", "Received a dump signal due to a collective timeout", "", follows::silence,
      "another rank did not enter a collective in time", look_at_the_first},
-    // Some thirty lines of C++ stack above it push out the error itself.
+    // About thirty lines of C++ stack above it can push out the error itself.
     {"nccl-rank-0", "This may indicate a possible application crash on rank 0", "",
      follows::silence, "rank 0 did not come to make NCCL's communicator in time",
      look_at_the_first},
