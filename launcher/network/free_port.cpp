@@ -10,7 +10,7 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::uint32_t first_port = 10'000;  // below live the well-known services
+constexpr std::uint32_t first_port = 10'000;  // well-known services are below
 constexpr std::uint32_t last_port = 65'535;
 
 struct held_port {
@@ -18,7 +18,7 @@ struct held_port {
   std::uint16_t number = 0;
 };
 
-// Binds; the port is nobody else's until it is let go.
+// Binds the port, which nobody else can get until the socket is closed.
 held_port hold_port(std::uint16_t port) {
   held_port held;
   held.socket.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -45,7 +45,7 @@ port_range kernel_port_range() {
 
 std::uint16_t unused_static_port(std::uint64_t seed, port_range kernels) {
   const std::uint32_t count = last_port - first_port + 1;
-  // A stride that shares no factor with the count visits every port once.
+  // A stride that is coprime to the count visits every port once.
   constexpr std::uint32_t stride = 7919;
   for (std::uint32_t step = 0; step < count; ++step) {
     const auto offset = static_cast<std::uint32_t>((seed + std::uint64_t{step} * stride) % count);
@@ -58,7 +58,7 @@ std::uint16_t unused_static_port(std::uint64_t seed, port_range kernels) {
 }
 
 std::vector<std::uint16_t> unused_kernel_ports(std::size_t count) {
-  // All are held until the last is found: among those let go the kernel may pick one again.
+  // All are held until the last is found, because the kernel may pick a released one again.
   std::vector<held_port> held;
   std::vector<std::uint16_t> numbers;
   for (std::size_t index = 0; index < count; ++index) {

@@ -1,9 +1,8 @@
-// Which network interface Gloo is told to use (GLOO_SOCKET_IFNAME), where it would choose a wrong
-// one.
+// Chooses the network interface for Gloo (GLOO_SOCKET_IFNAME) if Gloo would choose a wrong one.
 //
-// Left alone, Gloo publishes the address that the host's own name resolves to. On hosts without a
-// name service, where two hosts have one name, and where /etc/hosts says 127.0.1.1 (Debian), the
-// others cannot reach that: then it is to be the interface by which this node reaches the others.
+// By default, Gloo publishes the address that the host's own name resolves to. The others cannot
+// reach it on hosts without a name service, if two hosts have the same name, or if /etc/hosts maps
+// the name to 127.0.1.1 (Debian). Then the interface is used by which this node reaches the others.
 //
 // Thread rule: one thread, that of the executor. The name is looked up on a thread of its own.
 #pragma once
@@ -16,9 +15,9 @@
 
 namespace ddprun::launcher {
 
-// Why the others do not reach this host by what its name resolves to: "is not known", "is 127.0.1.1
-// to it", "is 10.0.0.9, another host's, to it". Empty: they do. Of several addresses Gloo takes the
-// first that is this host's.
+// Why others cannot reach this host by its name's address: "is not known", "is 127.0.1.1 to it",
+// "is 10.0.0.9, another host's, to it". Empty: they can. Of several addresses, Gloo takes the first
+// that is this host's.
 std::string name_problem(const net::endpoints& found);
 
 class gloo_interface {
@@ -32,8 +31,9 @@ class gloo_interface {
 
   void look_up();
 
-  // `own`: numeric addresses of this node that others may reach, the likeliest first. None: Gloo
-  // needs no help, or there is none. A name that has no answer yet counts as unknown.
+  // `own`: numeric addresses of this node that others may reach, the likeliest first. Empty result:
+  // Gloo needs no help, or there is no such interface. A name that is not resolved yet counts as
+  // unknown.
   std::optional<choice> choose(const std::vector<std::string>& own) const;
 
  private:

@@ -33,14 +33,14 @@ response answer_to(const http::request<http::empty_body>& asked) {
   answer.keep_alive(false);
   answer.body() = is_asked ? "ok\n" : "only GET /healthz is answered here\n";
   answer.prepare_payload();
-  // HEAD: the length of the body, and no body.
+  // The answer to HEAD has the length of the body, but no body.
   if (is_head) answer.body().clear();
   return answer;
 }
 
 }  // namespace
 
-// Lives as long as something is under way.
+// Keeps itself alive while an operation is pending.
 class health_port::client : public std::enable_shared_from_this<health_port::client> {
  public:
   client(tcp::socket socket, std::shared_ptr<std::size_t> count)
@@ -52,7 +52,7 @@ class health_port::client : public std::enable_shared_from_this<health_port::cli
   client(const client&) = delete;
   client& operator=(const client&) = delete;
 
-  // What is no request, or comes with a body, is cut off.
+  // Anything but a request without a body is disconnected.
   void serve(std::chrono::milliseconds patience) {
     stream_.expires_after(patience);
     http::async_read(stream_, buffer_, request_,

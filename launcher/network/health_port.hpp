@@ -1,11 +1,11 @@
-// The health port answers GET /healthz with "ok" as long as the agent's loop turns. It says nothing
-// of the training: what a probe of Kubernetes asks is whether this process has to be ended, and a
-// worker that hangs is the agent's to end.
+// The health port answers GET /healthz with "ok" while the agent's loop runs. It says nothing about
+// the training: a Kubernetes probe decides whether this process must be killed, and a worker that
+// hangs is handled by the agent.
 //
-// A client that says nothing is cut off after a while, as is one that says more than 8 KiB; no more
-// than 16 are heard at once.
+// A client that sends nothing is disconnected after a while, and so is one that sends more than 8
+// KiB; at most 16 are served at once.
 //
-// Thread rule: made and called by the main thread, on whose loop it lives.
+// Thread rule: created and called by the main thread, on whose loop it runs.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -20,15 +20,15 @@ namespace ddprun::launcher {
 
 class health_port {
  public:
-  // `patience`: how long a client may say nothing.
+  // `patience`: how long a client may be silent.
   explicit health_port(net::executor loop,
                        std::chrono::milliseconds patience = std::chrono::seconds(5));
 
-  // On every interface, as kubelet dials the pod's address; 0: at a port of the kernel's choice.
-  // Errors: those of bind(2).
+  // Listens on every interface, because kubelet dials the pod's address; 0: the kernel picks the
+  // port. Errors: those of bind(2).
   error_code open(std::uint16_t port);
   std::uint16_t port() const { return port_; }
-  // No request is answered from now on; the loop is not held up.
+  // Stops answering; the loop is not blocked.
   void close() { listener_.close(); }
 
  private:

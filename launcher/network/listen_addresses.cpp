@@ -13,7 +13,7 @@ std::vector<std::string> listen_addresses(const std::vector<boost::asio::ip::add
     if (each.is_unspecified() || !is_own_address(each)) return {};
     const std::string text = each.to_string();
     if (std::find(addresses.begin(), addresses.end(), text) == addresses.end()) {
-      // The first of all: loopback may be missing, this one not.
+      // Goes first, because loopback addresses may be missing and this one is not.
       addresses.insert(addresses.begin(), text);
     }
   }
@@ -24,7 +24,7 @@ void find_listen_addresses(net::resolver& resolver, const std::string& told, boo
                            const std::function<void(std::vector<std::string> addresses)>& found) {
   if (const auto numeric = net::numeric_address(told)) return found(listen_addresses({*numeric}));
   if (told.empty() || has_other_nodes) return found({});
-  // Of one node, the workers resolve a name as we do here.
+  // With a single node, the workers resolve the name just as we do here.
   resolver.start(told, 0, [found](error_code error, const net::endpoints& resolved) {
     std::vector<boost::asio::ip::address> addresses;
     for (const net::tcp::endpoint& each : resolved)

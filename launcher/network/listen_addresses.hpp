@@ -1,13 +1,13 @@
-// Says on which addresses the round's port listens, given the one that workers and the other
+// Decides on which addresses the round's port listens, given the address that workers and other
 // members are told.
 //
-// Always on loopback, for workers of this node that come by it whatever they are told: scripts
-// overwrite MASTER_ADDR with "localhost". Beside that only on the address that is told. On every
-// interface where nobody here can know by which of them the clients come:
-// - the address is none of this host's (it is that of a container's host, or of a NAT, which sends
-//   on what comes to an address of ours);
-// - it is a name, which other hosts may resolve to another of our addresses;
-// - the daemon, an older one, has not said it.
+// It always listens on loopback, for this node's workers, because scripts overwrite MASTER_ADDR
+// with "localhost". Otherwise only on the address that is told; but on every interface if nobody
+// here can know where clients arrive:
+//   - the address is not this host's (it belongs to the container's host or a NAT, which forwards
+//     connections to an address of ours);
+//   - it is a name, which other hosts may resolve to another of our addresses;
+//   - an older daemon has not told it.
 //
 // Thread rule: listen_addresses may be called from any thread; it asks the kernel, never a name
 // server.
@@ -26,8 +26,8 @@ namespace ddprun::launcher {
 // `told`: every address that a client may dial. The result is numeric; empty: every interface.
 std::vector<std::string> listen_addresses(const std::vector<boost::asio::ip::address>& told);
 
-// The same for what is told as text, an address or a name, which is resolved where the clients are
-// all on this host. Calls `found` once, at once or from the resolver's loop.
+// The same for an address or name as text; a name is resolved only if all clients are on this host.
+// Calls `found` once, at once or from the resolver's loop.
 void find_listen_addresses(net::resolver& resolver, const std::string& told, bool has_other_nodes,
                            const std::function<void(std::vector<std::string> addresses)>& found);
 

@@ -9,7 +9,7 @@ namespace {
 
 using boost::asio::ip::address;
 
-// It needs a scope, which other hosts do not know.
+// Such an address needs a scope, which other hosts do not know.
 bool is_link_local(const address& one) {
   return one.is_v6() && one.to_v6().is_link_local();
 }
@@ -64,7 +64,7 @@ cli::parsed<network_choice> choose_network(const network_wish& wish,
   const bool must_have_it = its != sorted.end() && !wish.is_fixed;
   if (must_have_it) {
     for (const wanted_network& network : wish.networks) {
-      // An interface may have several addresses, of which one was wished.
+      // An interface may have several addresses; the wanted one counts.
       if (is_in(*its, network)) return network_choice{its->interface, wish.address};
     }
     return cli::usage_error{option_words(wish) + ": this node was given the address " +

@@ -1,7 +1,7 @@
-// Which interface of this node its workers use, and under which address the others reach it, where
-// the person has named networks (--network).
+// Chooses the interface for this node's workers, and the address under which others reach it, if
+// the user has named networks (--network).
 //
-// Thread rule: a pure function over the addresses that this node has.
+// Thread rule: a pure function of this node's addresses.
 #pragma once
 
 #include "launcher/cli/wanted_networks.hpp"
@@ -13,19 +13,20 @@
 namespace ddprun::launcher {
 
 struct network_wish {
-  std::vector<wanted_network> networks;  // the first that this node has; not empty
-  std::string address;      // published by the person's own will, a name or a number; empty: none
-  bool is_fixed = false;    // whatever network it is in
-  bool likes_ipv6 = false;  // where an interface has both; else IPv4
+  std::vector<wanted_network> networks;  // the first that this node has counts; not empty
+  std::string address;      // published on the user's request, a name or an address; empty: none
+  bool is_fixed = false;    // use the address even if it is in another network
+  bool likes_ipv6 = false;  // if an interface has both; otherwise IPv4
 };
 
 struct network_choice {
   std::string interface;
-  std::string address;  // numeric, or the wished one
+  std::string address;  // numeric, or the wanted one
 };
 
-// An address that is none of this node's may be that of a NAT in front of it, and contradicts
-// nothing. Errors: no network is here, with all that are; the wished address is in none of them.
+// An address that is not this node's may belong to a NAT in front of it, so it contradicts nothing.
+// Errors: none of the networks is here (the message lists what is), or the wanted address is in
+// none of them.
 cli::parsed<network_choice> choose_network(const network_wish& wish,
                                            const std::vector<interface_address>& own);
 

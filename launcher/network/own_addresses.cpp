@@ -24,7 +24,7 @@ bool equal_ignoring_case(const std::string& left, const std::string& right) {
   return strcasecmp(left.c_str(), right.c_str()) == 0;
 }
 
-// As `own_addresses` has them: no IPv4 inside of IPv6, no scope.
+// The form that `own_addresses` returns: no IPv4 mapped to IPv6, no scope.
 address plain_of(const address& given) {
   if (!given.is_v6()) return given;
   const address_v6 v6 = given.to_v6();
@@ -65,7 +65,7 @@ std::optional<address> own_address_towards(const address& other) {
   boost::asio::io_context unused;
   boost::asio::ip::udp::socket probe(unused);
   error_code error;
-  const boost::asio::ip::udp::endpoint to(other, 9);  // any port: connect() only picks the route
+  const boost::asio::ip::udp::endpoint to(other, 9);  // any port: connect() only looks up the route
   probe.open(to.protocol(), error);
   if (!error) probe.connect(to, error);
   if (error) return {};

@@ -45,7 +45,7 @@ std::string in_a_path(const std::string& name) {
 
 }  // namespace
 
-// Whichever ends first, the answer or its time, closes the connection and tells.
+// The answer or the timeout, whichever comes first, closes the connection and calls `answered`.
 struct port_search::question : std::enable_shared_from_this<question> {
   question(net::tcp::socket connected, const std::string& path)
       : stream(std::move(connected)), buffer(header_bytes_max), request(http::verb::get, path, 11) {
@@ -85,7 +85,7 @@ struct port_search::question : std::enable_shared_from_this<question> {
   beast::flat_buffer buffer;
   http::request<http::empty_body> request;
   http::response_parser<http::empty_body> answer;            // its head is enough
-  std::function<void(const std::string& problem)> answered;  // empty text: the run is there
+  std::function<void(const std::string& problem)> answered;  // empty: the run is there
 };
 
 port_search::port_search(net::executor where, std::string host, std::vector<std::uint16_t> ports,

@@ -1,12 +1,12 @@
 // A port search finds the daemon that holds a run, on a host where it may be at one of several
-// ports: the first may be another program's, or the daemon of another job.
+// ports: the first may belong to another program, or to the daemon of another job.
 //
 // It asks at each port in turn for the run, over HTTP (GET /api/v1/runs/ID,
-// rendezvous/PROTOCOL.md), as joining there would open the run at a daemon of strangers. Only the
-// answer 200 counts. After the last port it pauses, from 200 ms on up to 2 s, and begins anew: the
-// daemon may come later.
+// rendezvous/PROTOCOL.md), because joining would open the run at a stranger's daemon. Only the
+// answer 200 counts. After the last port it pauses, for 200 ms to 2 s, and starts again: the daemon
+// may come later.
 //
-// Thread rule: one thread, that of the executor. The handler comes from the loop, and not after
+// Thread rule: one thread, that of the executor. The handler is called from the loop, and not after
 // `stop` or destruction.
 #pragma once
 
@@ -27,7 +27,7 @@ namespace ddprun::launcher {
 
 class port_search {
  public:
-  // 0: none within the limit; `problem` is what was seen at each.
+  // Port 0: not found within the limit; `problem` says what was seen at each port.
   using handler = std::function<void(std::uint16_t port, std::string problem)>;
 
   port_search(net::executor where, std::string host, std::vector<std::uint16_t> ports,
@@ -53,8 +53,8 @@ class port_search {
   std::string host_;
   std::vector<std::uint16_t> ports_;
   std::vector<std::string> problems_;  // of each port, the newest; empty: not asked yet
-  std::string path_;                   // that is asked for
-  handler found_;                      // none: nobody asks
+  std::string path_;                   // of the HTTP request
+  handler found_;                      // empty: no search
   time_point give_up_{};
   std::size_t at_ = 0;
   duration pause_{};

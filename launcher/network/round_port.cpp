@@ -9,7 +9,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// A number that is free on one address may be taken on another.
+// A number that is free on one address may be in use on another.
 constexpr int numbers_tried_max = 16;
 
 bool is_missing(const error_code& error) {
@@ -38,6 +38,7 @@ round_port::round_port(net::executor where, std::uint16_t fixed, net::keep_alive
 
 void round_port::open(std::vector<std::string> addresses) {
   forget_timer();
+  // The port is still open for this leader: no other program could take it between the rounds.
   if (kept_ != 0 && addresses == addresses_) return opened(kept_);
   close();
   addresses_ = std::move(addresses);
@@ -57,7 +58,8 @@ void round_port::try_to_open() {
     }
     return opened(*port);
   }
-  // A fixed port may still be held by the round before; a free one would just be another one.
+  // The previous round may still hold a fixed port. Any other port can be replaced by another
+  // number.
   const bool busy = fixed_ != 0 && port.error() == boost::asio::error::address_in_use;
   const bool passes = busy || is_shortage(port.error().value());
   if (!passes || tries_left_ == 0) {
@@ -83,13 +85,13 @@ result<std::uint16_t> round_port::listen(std::string& problem) {
     const bool is_taken = port.error() == boost::asio::error::address_in_use;
     if (is_taken && fixed_ == 0 && number < numbers_tried_max) continue;
     if (is_taken || is_shortage(port.error().value())) return port;
-    // An address that was ours a moment ago, or needs more than itself (a zone): no reason to fail.
+    // The address may have gone a moment ago, or may need a zone: listen on all of them instead.
     addresses_.clear();
     return listen_on_all_of_them(fixed_, problem);
   }
 }
 
-// The first address decides the number where none is fixed.
+// The first address decides the number if none is fixed.
 result<std::uint16_t> round_port::listen_on_all_of_them(std::uint16_t number,
                                                         std::string& problem) {
   listeners_.clear();
@@ -131,7 +133,7 @@ void round_port::close() {
   serving_ = false;
 }
 
-// It may have expired, and this be gone, before its handler runs.
+// The timer may have expired, and this object may be gone, before the handler runs.
 void round_port::after(duration time, std::function<void()> what) {
   forget_timer();
   timer_.expires_after(time);

@@ -1,14 +1,14 @@
-// The port of a round's service: a new one each round, or the one that the person fixed; on all
-// addresses that are asked for, of which a host without IPv6, or IPv4, may lack those of loopback.
+// The port of a round's service: a new one for each round, or the one that the user fixed, on all
+// wanted addresses. A host without IPv6 or IPv4 may lack the loopback addresses.
 //
-// A fixed port is not closed between two rounds of the same leader, unless it is to be open on
-// other addresses: another program could take it, and a worker of the new round could be refused.
-// A peer that connects meanwhile belongs to the old round and is cut. A leader that does not lead
-// again lets go of it, at the latest after `keep_limit`. A fixed port that is in use is tried again
-// for `busy_limit`: the job before this one may be about to end, and a restart must not be spent on
-// that. So is any port for which there are no descriptors.
+// A fixed port stays open between two rounds of the same leader, unless the addresses change:
+// otherwise another program could take it, or a worker of the new round could be refused. A peer
+// that connects in between belongs to the old round and is disconnected. A leader that does not
+// lead again closes it after at most `keep_limit`. A fixed port that is in use is tried again for
+// `busy_limit`, because the previous job may be about to end, and a restart must not be spent on
+// that. So is any port if descriptors run short.
 //
-// Thread rule: one thread, that of the executor. Handlers come from the loop, none after
+// Thread rule: one thread, that of the executor. Handlers are called from the loop, and not after
 // destruction.
 #pragma once
 
@@ -36,10 +36,10 @@ class round_port {
     // Called once for each open(): the port, or 0 and one line that says what is wrong.
     std::function<void(std::uint16_t port, const std::string& problem)> opened;
     std::function<void(net::tcp::socket socket)> accepted;
-    std::function<void(const std::string& text)> trouble;  // one line for the person
+    std::function<void(const std::string& text)> trouble;  // one line for the user
   };
 
-  // `fixed` 0: the kernel picks a port for each round.
+  // If `fixed` is 0, the kernel picks a port for each round.
   round_port(net::executor where, std::uint16_t fixed, net::keep_alive limits, handlers told);
   ~round_port() { close(); }
   round_port(const round_port&) = delete;
@@ -47,9 +47,9 @@ class round_port {
 
   // `addresses`: numeric; empty: all, IPv6 and IPv4.
   void open(std::vector<std::string> addresses);
-  // The round is over.
+  // The round has ended.
   void pause();
-  // This node leads no more.
+  // This node no longer leads.
   void close();
 
  private:
@@ -66,7 +66,7 @@ class round_port {
   const net::executor where_;
   std::vector<std::string> addresses_ = {};
   std::list<net::listener> listeners_ = {};
-  boost::asio::steady_timer timer_;  // of the next try, or of keeping
+  boost::asio::steady_timer timer_;  // for the next try, or for closing an unused port
   std::shared_ptr<std::uint64_t> turns_ = std::make_shared<std::uint64_t>(0);
   std::int64_t tries_left_ = 0;
   std::uint16_t kept_ = 0;
