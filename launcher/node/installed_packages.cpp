@@ -16,7 +16,7 @@ constexpr const char* nccl_library =
     "folders = u.find_spec('nvidia.nccl').submodule_search_locations\n"
     "print(os.path.join(list(folders)[0], 'lib', 'libnccl.so.2'))";
 
-// The first line that Python prints; empty where it does not.
+// The first line that Python prints; empty if it fails.
 std::string ask_python(const environment_map& environment, const char* code) {
   const std::string answer = program_answer({python_program(environment), "-c", code}, environment,
                                             limit, answer_bytes_max);

@@ -38,7 +38,7 @@ std::vector<int> numbers_of(const processors& some) {
   return numbers;
 }
 
-// By the lowest processor that a group has.
+// Groups by core or cache, which are named by their lowest processor.
 std::map<int, processors> grouped(const processors& some, int numa_topology::processor::*by) {
   std::map<int, processors> groups;
   for (const numa_topology::processor& one : some)

@@ -21,7 +21,7 @@ std::optional<int> number_of(std::string_view text) {
   return whole_number<int>(trimmed(text));
 }
 
-// The number behind a prefix: 3 in "node3".
+// The number after a prefix: 3 in "node3".
 std::optional<int> numbered(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return {};
   return number_of(name.substr(prefix.size()));
@@ -69,7 +69,7 @@ std::vector<gpu> read_gpus(const fs::path& root) {
       one.uuid = trimmed(
           std::string_view(information).substr(begin, information.find('\n', begin) - begin));
     }
-    // -1 where the machine has one node only.
+    // The file says -1 if the machine has only one node.
     const auto node = number_of(whole_text(root / "sys/bus/pci/devices" / address / "numa_node"));
     one.node = std::max(node.value_or(0), 0);
     gpus.push_back(std::move(one));
@@ -77,7 +77,7 @@ std::vector<gpu> read_gpus(const fs::path& root) {
   return gpus;
 }
 
-// Of the visible ones; an entry may be the beginning of a GPU's name.
+// The nodes of the visible GPUs; an entry may be the beginning of a GPU's UUID.
 std::vector<int> nodes_of_gpus(const std::vector<gpu>& gpus, const environment_map& environment) {
   std::vector<int> nodes;
   const auto list = find_visible_list(environment);
@@ -128,7 +128,7 @@ numa_topology read_numa_topology(const std::string& root, const std::vector<int>
 
 std::vector<int> allowed_processors(int pid) {
   std::vector<int> allowed;
-  // The kernel wants a mask at least as large as its own: grow until it fits.
+  // The mask must be at least as large as the kernel's: grow until it fits.
   for (int count = 1024; count <= processors_max && allowed.empty(); count *= 2) {
     const auto size = static_cast<std::size_t>(count);
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
