@@ -25,7 +25,7 @@ std::optional<std::string> console::state_line(const std::string& text, std::siz
   if (options_.least > note_level::info || options_.style.format == log_format::json) return {};
   if (columns <= cut.size() + 1) return {};
   std::string line = beginning(log::wall_clock()) + text;
-  // In the last column the cursor would go to the next line.
+  // In the last column the cursor would move to the next line.
   if (line.size() < columns) return line;
   return std::string(first_of(line, columns - 1 - cut.size())).append(cut);
 }
@@ -49,7 +49,7 @@ bool console::show_failure(const cause& root_cause) {
   if (tail_round_ == root_cause.round && tail_rank_ == root_cause.rank) return false;
   tail_round_ = root_cause.round;
   tail_rank_ = root_cause.rank;
-  // One piece, with the node and the time once: a merged log stays readable.
+  // One message, with node and time once, keeps a merged log readable.
   std::string text = core::describe(root_cause);
   for (const std::string& line : failure_lines(root_cause))
     text.append("\n").append(log::detail_mark).append(line);

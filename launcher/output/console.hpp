@@ -1,5 +1,5 @@
-// The console carries ddprun's own words to the person: one line each, on standard error, through
-// the same writer as the workers' output, so that lines never mix.
+// The console prints ddprun's own messages: one line each, on standard error, through the same
+// writer as the workers' output, so that lines never mix.
 //
 //   ddprun node-a 02:13:05.412: rank 3 (local rank 1) ended with exit code 7
 //
@@ -22,25 +22,26 @@ namespace ddprun::launcher {
 
 class console {
  public:
-  // `sink` takes whole lines with their newline. `node` stands in front of each, or in it.
+  // `sink` takes whole lines with their newline. `node` is part of each line.
   console(std::string node, std::string run_id, cli::log_options options,
           std::function<void(std::string)> sink);
 
-  // The round that the next words are of.
+  // Sets the round of the following messages.
   void enter(round_number round) { round_ = round; }
 
-  // Of several lines all but the first begin with log::detail_mark.
+  // In a message of several lines, all but the first begin with log::detail_mark.
   void say(note_level level, const std::string& text);
 
-  // What a terminal of so many columns shows while it is so, instead of a line each time; none:
-  // nobody wants to see it, or a program reads.
+  // What a terminal of so many columns shows for a lasting state, instead of a line for each
+  // change; empty: it is filtered out by level, or a program reads the output.
   std::optional<std::string> state_line(const std::string& text, std::size_t columns) const;
 
-  // "warning:" and "error:" are yellow and red from now on.
+  // From now on "warning:" is yellow and "error:" red.
   void use_color() { is_colored_ = true; }
 
-  // Why a worker failed, by its own last words, once for each round and group rank: the same cause
-  // comes with the stop and with the close. False: it was shown before, or there is none.
+  // Shows why a worker failed, by its last output, once for each round and rank: the same cause
+  // comes with the stop and with the close. Returns false if it was shown before or there is
+  // nothing to show.
   bool show_failure(const cause& root_cause);
 
  private:

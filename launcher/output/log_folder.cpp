@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is kept of the run's and the node's id: a name in a folder has 255 bytes at most.
+// How much is kept of the run's and the node's id: a file name has at most 255 bytes.
 constexpr std::size_t id_bytes_kept = 100;
 
-// Of a path: no part of it may be another folder.
+// Makes a text one part of a path, which cannot name another folder.
 std::string one_name(std::string text) {
   text.resize(first_of(text, id_bytes_kept).size());
   for (char& c : text) {
@@ -36,7 +36,7 @@ cli::parsed<log_folder> log_folder::make(const output_options& options, const st
   const bool is_temporary = options.log_dir.empty();
   const fs::path base = is_temporary ? folder_for_temporaries(environment) : options.log_dir;
   std::error_code error;
-  // The workers may go to another folder before they write there.
+  // The workers may change their folder before they write.
   const fs::path absolute = fs::absolute(base, error);
   if (is_temporary && !options.writes_files()) {
     const bool is_writable = !error && ::access(absolute.c_str(), W_OK | X_OK) == 0;
@@ -48,12 +48,12 @@ cli::parsed<log_folder> log_folder::make(const output_options& options, const st
   std::string name = absolute / ((is_temporary ? "ddprun_" : "") + one_name(run_id) + "_" +
                                  one_name(node) + "_XXXXXX");
   if (code == 0 && ::mkdtemp(name.data()) == nullptr) code = errno;
-  // mkdtemp's is for its owner alone: right for /tmp, not for a folder of logs.
+  // mkdtemp's folder is private: right for /tmp, wrong for a folder of logs.
   if (code == 0 && !is_temporary) {
     const mode_t mask = ::umask(0);
     ::umask(mask);
     struct stat now {};
-    // A folder of a group hands its own group on (setgid).
+    // A setgid folder passes its group on to new folders.
     const mode_t group = ::stat(name.c_str(), &now) == 0 ? now.st_mode & S_ISGID : 0;
     ::chmod(name.c_str(), (0777 & ~mask) | group);
   }

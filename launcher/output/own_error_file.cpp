@@ -15,7 +15,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// 0, or errno. A pipe that nobody reads is not waited for.
+// Returns 0 or errno. A pipe without a reader is not waited for.
 int write_into(const std::string& path, const std::string& content, int how) {
   const int flags = O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | how;
   const unique_fd file(::open(path.c_str(), flags, 0666));
@@ -36,7 +36,7 @@ std::string replace_file(const std::string& path, const std::string& content,
     if (problem == 0 && ::rename(beside.c_str(), path.c_str()) != 0) problem = errno;
     if (problem != 0) ::unlink(beside.c_str());
   }
-  // A full disk would take what is there, and give nothing.
+  // On a full disk, truncating would destroy the old content and write nothing.
   const bool is_full = problem == ENOSPC || problem == EDQUOT;
   if (problem != 0 && is_there && !is_full) problem = write_into(path, content, O_TRUNC);
   return problem == 0 ? "" : std::strerror(problem);

@@ -1,11 +1,11 @@
-// The launcher's own $TORCHELASTIC_ERROR_FILE: written once, when a run that has failed ends here.
+// The launcher's own $TORCHELASTIC_ERROR_FILE, written once, when a failed run ends here.
 //
-// It is replaced as a whole, so that nobody reads a half of it. Where that cannot be (a file
-// mounted into a container, a pipe, a device, a folder that takes no new file) it is written as it
-// stands. The disk may hang: whoever waits for the file waits `limit` at most.
+// The file is replaced as a whole, so that nobody reads half of it. If that is not possible (a file
+// mounted into a container, a pipe, a device, a folder that takes no new file), it is written in
+// place. The disk may hang, so callers wait for at most `limit`.
 //
-// Thread rule: one thread, that of the executor; the disk is another thread's. The handlers come
-// from the loop, after destruction none does.
+// Thread rule: one thread, that of the executor; the disk has another thread. Handlers are called
+// from the loop, and not after destruction.
 #pragma once
 
 #include "launcher/process/background_task.hpp"
@@ -20,29 +20,29 @@
 
 namespace ddprun::launcher {
 
-// What is in the way; empty: it is written. `mark`: of this process alone, for the name of the file
-// that is made beside it. Blocks while the disk does.
+// Returns the problem; empty: written. `mark` is unique to this process, for the name of the
+// temporary file. Blocks while the disk does.
 std::string replace_file(const std::string& path, const std::string& content,
                          const std::string& mark);
 
 class own_error_file {
  public:
   struct options {
-    std::string path;  // empty: nobody wants it
-    std::string mark;  // as of replace_file
+    std::string path;  // empty: not wanted
+    std::string mark;  // as for replace_file
     std::chrono::milliseconds limit{2000};
   };
 
   static options wanted(const environment_map& environment, std::string mark);
 
-  // `warn` is told in a line that it could not be written.
+  // `warn` gets one line if the file cannot be written.
   own_error_file(boost::asio::any_io_executor executor, options values,
                  std::function<void(const std::string& line)> warn);
 
   bool is_wanted() const { return !options_.path.empty(); }
-  // Once. Nothing where it is not wanted.
+  // Call it once. Does nothing if the file is not wanted.
   void write(std::string content);
-  // At once, unless it is being written now.
+  // Calls `then` at once, or when the write that is under way ends.
   void when_written(std::function<void()> then);
 
  private:

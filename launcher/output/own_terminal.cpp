@@ -31,7 +31,7 @@ void own_terminal::lend() {
 
 void own_terminal::take_back() {
   const auto before = std::exchange(modes_, std::nullopt);
-  // In the background the change would stop us.
+  // From the background, the change would stop us (SIGTTOU).
   if (!before || ::tcgetpgrp(STDIN_FILENO) != ::getpgrp()) return;
   ::tcsetattr(STDIN_FILENO, TCSANOW, &*before);
 }

@@ -1,5 +1,5 @@
-// Our own terminal, as far as a worker keeps it (--pty): which worker does, how large it is now,
-// and how it was before a worker (a line editor in a debugger) changed its modes.
+// Our own terminal, as far as a worker uses it (--pty): which worker does, its current size, and
+// its modes before a worker (a line editor in a debugger) changed them.
 //
 // Thread rule: the main thread; the handler is called on the executor.
 #pragma once
@@ -19,9 +19,9 @@
 
 namespace ddprun::launcher {
 
-// What a worker has of our terminal, whose size is `own`, for the stream with that route; none: a
-// pipe. A file of its output shall not have what is written for a terminal, nor a rank beside which
-// others draw, but for one. Pure.
+// The terminal that a worker gets for the stream with that route, where ours has the size `own`;
+// empty: a pipe. No file should contain terminal output, and only one rank may draw, so all others
+// get a pipe. Pure.
 std::optional<terminal_size> terminal_of_worker(pty_mode mode, std::uint32_t rank,
                                                 const log_route& route,
                                                 std::optional<terminal_size> own);
@@ -31,12 +31,12 @@ class own_terminal {
   // `resized` is called when the size has changed.
   own_terminal(boost::asio::any_io_executor executor, std::function<void()> resized);
 
-  // Now; none: that stream of ours is no terminal.
+  // The current size; empty: that stream of ours is not a terminal.
   static std::optional<terminal_size> size_of(log::output_stream stream);
 
-  // A worker is given it: watch from now on.
+  // A worker gets the terminal: watch it from now on.
   void lend();
-  // No worker has it any more: the modes are as they were, where the terminal is still ours.
+  // No worker has it any more: restores the modes if the terminal is still ours.
   void take_back();
 
  private:
