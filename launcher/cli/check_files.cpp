@@ -21,7 +21,7 @@ std::string reason(int code) {
   return std::strerror(code);
 }
 
-// 0, or why the file cannot be executed.
+// Returns 0 or why the file cannot be executed.
 int execution_error(const std::string& path) {
   struct stat found = {};
   if (stat(path.c_str(), &found) != 0) return errno;
@@ -42,7 +42,7 @@ std::vector<std::string> folders_of_path(const environment_map& environment) {
   }
 }
 
-// 0, or why none of the folders of PATH has it; EACCES wins over ENOENT, as in execvp().
+// Returns 0 or why no folder of PATH has it; EACCES wins over ENOENT, as in execvp().
 int search_error(const std::string& name, const environment_map& environment) {
   if (name.find('/') != std::string::npos) return execution_error(name);
   int result = ENOENT;
@@ -90,7 +90,7 @@ cli::checked check_script(const std::string& script) {
   }
   struct stat found = {};
   if (stat(script.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) {
-    // Python runs a folder that has a __main__.py.
+    // Python can run a folder that has a __main__.py.
     if (access((script + "/__main__.py").c_str(), R_OK) == 0) return {};
     return cli::usage_error{script + ": that is a folder without a __main__.py; name a script"};
   }
@@ -100,8 +100,7 @@ cli::checked check_script(const std::string& script) {
   return {};
 }
 
-// It is made here: a folder that is missing, or a disk that is full, is said before the work
-// begins.
+// Creates the file now, so that a missing folder or a full disk is reported before the work begins.
 cli::checked check_report_file(const std::string& path) {
   if (path.empty()) return {};
   const unique_fd file(
@@ -119,8 +118,8 @@ std::string nccl_helper_program() {
   return (folder / "ddprun-nccl-id").string();
 }
 
-// The one that `python` means in the shell that started us: whichever environment was activated
-// last (venv, conda, pyenv's shims, a module) is first in PATH.
+// Finds what `python` means in the shell that started us: the environment that was activated last
+// (venv, conda, pyenv's shims, a module) comes first in PATH.
 std::string python_program(const environment_map& environment) {
   const std::string* const chosen = find_variable(environment, "PYTHON_EXEC");
   if (chosen != nullptr && !chosen->empty()) return *chosen;

@@ -1,7 +1,7 @@
-// Checks on this machine, before anything starts, that what the workers are to execute is there.
+// Checks on this machine, before anything starts, that what the workers execute exists.
 //
-// It answers for the person's mistakes (a wrong path, a missing mode bit); what only exec can find
-// out is reported by the process that tries.
+// It finds the user's mistakes (a wrong path, a missing mode bit); what only exec can find is
+// reported by the process that tries.
 //
 // Thread rule: any thread; reads the file system.
 #pragma once
@@ -13,16 +13,16 @@
 
 namespace ddprun::launcher {
 
-// The script or program, and Python where it is needed. Relative names are taken from the current
-// folder, names of programs without "/" from PATH.
+// Checks the script or program, and Python if it is needed. Relative paths start at the current
+// folder; program names without "/" are looked up in PATH.
 cli::checked check_files(const launch_options& options, const environment_map& environment);
 
-// The ddprun-nccl-id beside this program; there or not.
+// The path of ddprun-nccl-id beside this program, whether it exists or not.
 std::string nccl_helper_program();
 
-// The Python that runs scripts: $PYTHON_EXEC; else that of the environment that this program is
-// installed in, as with torchrun; else that of $VIRTUAL_ENV, where its folder is not in PATH at
-// all; else the first python3 or python in PATH; "python3" where there is none.
+// The Python that runs scripts: $PYTHON_EXEC; otherwise that of the environment where this program
+// is installed, as with torchrun; otherwise that of $VIRTUAL_ENV if its folder is not in PATH at
+// all; otherwise the first python3 or python in PATH; "python3" if there is none.
 std::string python_program(const environment_map& environment);
 
 }  // namespace ddprun::launcher

@@ -17,7 +17,7 @@ bool is_word(std::string_view text) {
   });
 }
 
-// Of "auto | always | never": those that are typed as they stand.
+// Takes the literal words from "auto | always | never".
 std::vector<std::string> choices_of(const cli::option_spec& spec) {
   std::vector<std::string> choices;
   std::string_view rest = spec.value;
@@ -36,7 +36,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// What zsh shows beside an option, in its brackets and in single quotes.
+// Quotes the text that zsh shows beside an option, in brackets and single quotes.
 std::string zsh_text(std::string_view help) {
   std::string text;
   for (const char c : help.substr(0, help.find('\n'))) {
@@ -74,7 +74,7 @@ std::string bash_completion(const cli::command& of) {
       cases += "    " + name + ") COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n";
     }
   }
-  // Bash makes words of their own of "=" and of what stands on both sides of it.
+  // Bash splits words at "=", and makes "=" a word of its own.
   return "# ddprun --print-completion bash > ~/.local/share/bash-completion/completions/ddprun\n"
          "_ddprun() {\n"
          "  local word=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD - 1]}\n"

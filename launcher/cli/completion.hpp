@@ -1,5 +1,5 @@
-// Scripts by which a shell completes ddprun's options, made from their table, so that they are
-// never behind it. Options that are refused are not in them.
+// Shell scripts that complete ddprun's options, generated from the option table so that they are
+// never out of date. Refused options are left out.
 #pragma once
 
 #include "rendezvous/cli/option.hpp"

@@ -11,9 +11,8 @@ bool is_from_environment(const std::string& words) {
   return words.starts_with("PET_");
 }
 
-// Kubeflow's Trainer and its PyTorchJob give their pods the static form in PET_*. Where the person
-// has typed a number of nodes that may change, that only says which node this is and where they
-// meet.
+// Kubeflow's Trainer and its PyTorchJob pass the static form to their pods in PET_*. If the user
+// has typed a range of nodes, these variables only say which node this is and where they meet.
 void take_static_as_elastic(options_draft& draft) {
   launch_options& options = draft.options;
   const std::string nodes = draft.words_of("nnodes");
@@ -38,8 +37,8 @@ void take_static_as_elastic(options_draft& draft) {
     options.embed = embed_policy::always;
 }
 
-// By hand, on the command line or in PET_*: then a recipe that worked with torchrun goes on as
-// before, whichever engine runs it.
+// True if the user has said this on the command line or in PET_*: a recipe that worked with
+// torchrun must keep working, whichever engine runs it.
 bool says_where_to_meet(const options_draft& draft) {
   for (const std::string_view option :
        {"rdzv-endpoint", "standalone", "master-addr", "master-port", "node-rank", "rdzv-backend"}) {
@@ -60,8 +59,9 @@ cli::usage_error no_number(const hosts::placement& placement) {
           "job of its own"};
 }
 
-// Index 0 of a job of one pod is told no more than that of many. torchrun runs one node there, and
-// so does this; a higher index shows that there are others, which would each train alone.
+// Index 0 of a single-pod job is told no more than that of a larger one. torchrun runs one node
+// there, and so do we; a higher index proves that there are other pods, which would each train
+// alone.
 void take_first_as_only(const options_draft& draft, hosts::placement& placement) {
   const bool is_told = !draft.words_of("nnodes").empty() || draft.options.settings.spares_max != 0;
   if (placement.nodes != 0 || placement.node_rank != 0 || is_told) return;
@@ -85,7 +85,7 @@ cli::checked check_number(const options_draft& draft, const hosts::placement& pl
                           "; write the number of its completions, or give it fewer"};
 }
 
-// The options are settled as if these words had been typed.
+// Applies the placement as if its words had been typed.
 void take_placement(options_draft& draft, hosts::placement placement) {
   launch_options& options = draft.options;
   const std::string said_by = placement.engine;
@@ -103,7 +103,8 @@ void take_placement(options_draft& draft, hosts::placement placement) {
     options.node_rank = placement.node_rank;
     options.more_ports = std::move(placement.more_meeting_ports);
     if (options.embed == embed_policy::automatic && !draft.is_host) {
-      // Another agent on rank 0's host would be at the port first, or open another one of several.
+      // Otherwise another agent on rank 0's host could take the port first, or open another of
+      // several ports.
       options.embed = placement.node_rank == 0 ? embed_policy::always : embed_policy::never;
     }
     if (options.local_address.empty()) options.local_address = std::move(placement.local_address);

@@ -1,4 +1,4 @@
-// The rows of the option table that say what is found out of a round that fails or hangs, in order.
+// The rows of the option table about what is found out when a round fails or hangs, in order.
 #pragma once
 
 #include "launcher/cli/option_table.hpp"

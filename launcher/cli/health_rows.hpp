@@ -1,4 +1,4 @@
-// The rows of the option table that say how a node is checked after a round that failed.
+// The rows of the option table about checking a node after a failed round.
 #pragma once
 
 #include "launcher/cli/option_table.hpp"

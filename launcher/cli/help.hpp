@@ -1,4 +1,4 @@
-// The texts of --help and --version. Options and timers have their lines from their rows.
+// The texts of --help and --version. The lines of options and timers come from their rows.
 #pragma once
 
 #include <string>

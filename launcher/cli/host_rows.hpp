@@ -1,5 +1,6 @@
 // The rows of the option table for several hosts from one command line, over ssh. They are read
-// where the hosts are started (launcher/hosts/ssh/plan.hpp), before anything else; the agents that
+// where the hosts are started (launcher/hosts/ssh/plan.hpp), before anything else; the agents
+// started there never see them.
 // are started there never see them.
 #pragma once
 
@@ -34,7 +35,7 @@ inline constexpr std::array host_rows = {
     host_row("host-discovery", "SCRIPT",
              "the same from a program that prints them and is run every second:\n"
              "hosts come and go between --nnodes MIN:MAX"),
-    host_row("host-discovery-script", "SCRIPT", ""),  // horovodrun's name of it
+    host_row("host-discovery-script", "SCRIPT", ""),  // horovodrun's name for it
     host_row("num-proc", "WORKERS",
              "number of workers in all (as many as the hosts have); also -np"),
     host_row("min-np", "WORKERS", ""),

@@ -1,6 +1,5 @@
-// The rows of the option table that say how many workers there are and what of this node they use:
-// its network, its GPUs, its processors; what becomes of the processes that they leave behind; and
-// whose agents may come.
+// The rows of the option table about the number of workers and what they use of this node: network,
+// GPUs, processors; about processes that they leave behind; and about other users' agents.
 #pragma once
 
 #include "launcher/cli/gpu_list.hpp"

@@ -26,11 +26,11 @@ cli::checked apply_endpoint(options_draft& draft, const cli::given_option& optio
   if (!option.value.empty()) {
     return cli::keep(draft.options.endpoint, cli::read_endpoint(option.given, option.value));
   }
-  draft.given.erase(option.spec->name);  // torchrun's default
+  draft.given.erase(option.spec->name);  // the same as torchrun's default
   return {};
 }
 
-// Empty is what an unset variable of a shell leaves: torchrun takes it as not given.
+// An unset shell variable leaves an empty value, which torchrun takes as not given.
 cli::checked apply_rdzv_id(options_draft& draft, const cli::given_option& option) {
   if (option.value.empty()) return {};
   return cli::keep(draft.options.run_id, cli::read_name(option.given, option.value, "run id"));
@@ -58,7 +58,7 @@ cli::checked apply_conf(options_draft& draft, const cli::given_option& option) {
   return {};
 }
 
-// What it means depends on the other options.
+// The meaning depends on other options.
 cli::checked remember(options_draft&, const cli::given_option&) {
   return {};
 }
@@ -85,7 +85,7 @@ cli::checked apply_local_addr(options_draft& draft, const cli::given_option& opt
     return cli::keep(draft.options.local_address,
                      cli::read_name(option.given, option.value, "address"));
   }
-  draft.given.erase(option.spec->name);  // torchrun's default
+  draft.given.erase(option.spec->name);  // the same as torchrun's default
   return {};
 }
 
@@ -115,13 +115,13 @@ cli::checked apply_restart_window(options_draft& draft, const cli::given_option&
   return cli::keep(draft.restart_window, cli::read_seconds(option.given, option.value, true));
 }
 
-// torchrun polls its workers in this interval; ddprun is told by the kernel.
+// torchrun polls its workers in this interval; ddprun is notified by the kernel.
 cli::checked check_monitor_interval(options_draft&, const cli::given_option& option) {
   const auto seconds = cli::read_seconds(option.given, option.value, true);
   return seconds ? cli::checked() : seconds.error();
 }
 
-// torchrun's, which have no meaning here: a line for those who ask for something by them.
+// Handles options of torchrun's without a meaning here: a note if the value asks for something.
 cli::checked note_ignored(options_draft& draft, const cli::given_option& option,
                           std::string_view harmless, std::string_view why) {
   if (option.value == harmless) return {};
@@ -176,7 +176,7 @@ cli::checked apply_pass_local_rank(options_draft& draft, const cli::given_option
   return {};
 }
 
-// What torch.distributed.launch gives to scripts; typed by mistake before one.
+// torch.distributed.launch passes this to scripts; here it was typed before one by mistake.
 cli::checked refuse_local_rank(options_draft&, const cli::given_option& option) {
   return cli::wrong(option,
                     "that is an argument of scripts; ddprun --pass-local-rank gives each worker "
@@ -208,7 +208,7 @@ cli::checked apply_nccl_ids(options_draft& draft, const cli::given_option& optio
                    cli::read_word(option.given, option.value, words, "auto, on or off"));
 }
 
-// TorchX passes an empty one for jobs without roles, and torchrun's workers see it as it is.
+// TorchX passes an empty role for jobs without roles, and torchrun's workers get it unchanged.
 cli::checked apply_role(options_draft& draft, const cli::given_option& option) {
   if (option.value.empty()) {
     draft.options.role.clear();
@@ -366,7 +366,7 @@ constexpr std::array options =
                               cli::log_rows<options_draft>("Output of ddprun"),
                               torchruns_only<options_draft>));
 
-// One that was meant for another program may be the beginning of one of ours.
+// An option meant for another program may be an abbreviation of one of ours, so say so.
 void note_abbreviation(options_draft& draft, const cli::given_option& option) {
   const std::string_view given = option.given;
   if (!given.starts_with("--")) return;

@@ -32,14 +32,14 @@ cli::checked check_standalone(const options_draft& draft) {
                           draft.words_of("nnodes") + "; leave one of the two out"};
 }
 
-// Several nodes have to know where to meet.
+// Several nodes must know where to meet.
 cli::usage_error no_endpoint(const options_draft& draft) {
   return {draft.words_of("nnodes") +
           " needs --rdzv-endpoint=HOST[:PORT], the same on all nodes: a ddprun-rendezvous daemon, "
           "or one of the nodes, which then runs it; or --master-addr=HOST, with --node-rank"};
 }
 
-// One node that names no endpoint has its daemon in this process, as with --standalone.
+// A single node without an endpoint has its daemon in this process, as with --standalone.
 cli::checked settle_endpoint(options_draft& draft) {
   launch_options& options = draft.options;
   const bool one_node = options.settings.nodes_max == 1;
@@ -51,7 +51,7 @@ cli::checked settle_endpoint(options_draft& draft) {
   } else if (endpoint.empty() && !one_node) {
     return no_endpoint(draft);
   }
-  // torchrun's documentation has one node at localhost:0.
+  // torchrun's documentation uses localhost:0 for one node.
   const bool any_port = one_node && !endpoint.empty() && options.endpoint.port == 0;
   if (endpoint.empty() || any_port) {
     options.standalone = true;
@@ -60,7 +60,7 @@ cli::checked settle_endpoint(options_draft& draft) {
     return cli::usage_error{endpoint + ": all nodes must know the port, so it cannot be 0 (" +
                             std::to_string(cli::default_endpoint_port) + " when left out)"};
   } else if (options.run_id.empty()) {
-    options.run_id = "none";  // torchrun's default, so that nodes that all leave it out meet
+    options.run_id = "none";  // torchrun's default: nodes that all leave it out meet
   }
   return {};
 }
@@ -99,7 +99,7 @@ void settle_master_address(options_draft& draft) {
                           "0; --local-addr says which one that is");
 }
 
-// Scripts have one variable for both; torchrun's c10d never looks at --master-port.
+// Scripts often use one variable for both; torchrun's c10d ignores --master-port.
 void settle_master_port(options_draft& draft) {
   launch_options& options = draft.options;
   const bool is_daemons = !options.standalone && options.master_port == options.endpoint.port;
@@ -110,7 +110,7 @@ void settle_master_port(options_draft& draft) {
                           " has that port, and workers get a new one each round");
 }
 
-// The port of the first "tcp://HOST:PORT" in `text`; nothing when there is none in digits.
+// The port of the first "tcp://HOST:PORT" in `text`; empty if there is none in digits.
 std::optional<std::uint16_t> tcp_url_port(std::string_view text) {
   const std::size_t scheme = text.find("tcp://");
   if (scheme == std::string_view::npos) return {};
@@ -125,8 +125,8 @@ std::optional<std::uint16_t> tcp_url_port(std::string_view text) {
   return port;
 }
 
-// Up to PyTorch 2.13 TORCHELASTIC_USE_AGENT_STORE makes all ranks clients of any tcp:// address;
-// since 2.14 of MASTER_ADDR:MASTER_PORT only.
+// Up to PyTorch 2.13, TORCHELASTIC_USE_AGENT_STORE makes all ranks clients of any tcp:// address;
+// since 2.14 only of MASTER_ADDR:MASTER_PORT.
 bool knows_its_launchers_store(std::string_view torch) {
   const std::size_t point = torch.find('.');
   if (point == std::string_view::npos) return false;
@@ -138,8 +138,8 @@ bool knows_its_launchers_store(std::string_view torch) {
   return major > 2 || (major == 2 && minor >= 14);
 }
 
-// Scripts that serve a store of their own: an older PyTorch does so only where
-// it is not told of ours.
+// For scripts that serve a store of their own: an older PyTorch only does so if it is not told
+// about ours.
 void settle_store(options_draft& draft, const environment_map& environment,
                   const std::function<std::string()>& installed_torch) {
   launch_options& options = draft.options;
@@ -171,7 +171,7 @@ void settle_gpus(options_draft& draft) {
   options.workers.number = static_cast<std::uint32_t>(options.gpus.size());
 }
 
-// Whatever --rdzv-conf says of it; of what that says besides, this may be the contradiction.
+// Overrides --rdzv-conf, and may contradict other timers there.
 cli::checked settle_restart_window(options_draft& draft) {
   if (!draft.restart_window) return std::nullopt;
   timers& timing = draft.options.settings.timing;
@@ -181,7 +181,7 @@ cli::checked settle_restart_window(options_draft& draft) {
   return cli::wrong(draft.words_of("restart-window"), text);
 }
 
-// torchrun's other name for --log-line-prefix-template; and what would be asked for in vain.
+// Reads torchrun's variable for --log-line-prefix-template, and notes options without effect.
 void settle_output(options_draft& draft, const environment_map& environment) {
   output_options& output = draft.options.output;
   const std::string* const prefix =
@@ -203,15 +203,15 @@ void settle_output(options_draft& draft, const environment_map& environment) {
   }
 }
 
-// LOGLEVEL is torchrun's name for it; our option and PET_LOG_LEVEL win. Others read the variable
-// too, so a word that is none of ours is no error.
+// LOGLEVEL is torchrun's variable; our option and PET_LOG_LEVEL win. Other programs read it too, so
+// an unknown word is not an error.
 void apply_log_level_variable(options_draft& draft, const environment_map& environment) {
   const std::string* const word = find_variable(environment, "LOGLEVEL");
   if (word == nullptr) return;
   if (const auto level = cli::read_log_level("LOGLEVEL", *word)) draft.options.log.least = *level;
 }
 
-// Where the nodes meet, and who holds the daemon.
+// Decides where the nodes meet, and who runs the daemon.
 cli::checked settle_meeting(options_draft& draft) {
   if (const cli::checked wrong = settle_static(draft)) return wrong;
   if (draft.options.is_static) return {};
@@ -241,6 +241,7 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
 
   if (const cli::checked wrong = check_program(draft)) return *wrong;
   if (const cli::checked wrong = check_standalone(draft)) return *wrong;
+  // The engine's words count as typed, so they come before anything that depends on them.
   if (const cli::checked wrong = settle_placement(draft, find_placement)) return *wrong;
   if (const cli::checked wrong = settle_meeting(draft)) return *wrong;
   if (const cli::checked wrong = settle_shutdown_timeout(draft, environment)) return *wrong;
@@ -249,7 +250,7 @@ parse_outcome parse_options(const std::vector<std::string>& command_line,
   if (const cli::checked wrong = settle_restart_window(draft)) return *wrong;
   settle_output(draft, environment);
   settle_store(draft, environment, installed_torch);
-  // Rank 0 cannot open the port that the daemon has.
+  // Rank 0 cannot open the daemon's port.
   const bool is_workers = draft.options.settings.store == store_mode::worker;
   if (draft.options.is_static && is_workers) draft.options.master_port = 0;
   return std::move(draft.options);
@@ -260,9 +261,9 @@ std::optional<launch_options> meeting_of_refused(const std::vector<std::string>&
   options_draft draft;
   for (const cli::given_option& option :
        cli::readable_options(launcher_command(), command_line, environment))
-    apply_option(draft, option);  // what cannot be applied is left out
+    apply_option(draft, option);  // whatever cannot be applied is left out
   if (settle_meeting(draft)) return std::nullopt;
-  // The others have these settings, too.
+  // The other nodes have these settings as well.
   settle_shutdown_timeout(draft, environment);
   if (draft.failure_grace) draft.options.settings.timing.failure_grace = *draft.failure_grace;
   settle_restart_window(draft);

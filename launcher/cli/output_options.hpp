@@ -1,6 +1,6 @@
-// Where the output of the workers goes: the values of --log-dir, --redirects, --tee,
+// Where the workers' output goes: the values of --log-dir, --redirects, --tee,
 // --local-ranks-filter, --duplicate-stdout-filters, --duplicate-stderr-filters and
-// --log-line-prefix-template, with torchrun's forms. Local ranks may have any number of digits. And
+// --log-line-prefix-template in torchrun's forms; local ranks may have any number of digits. Also
 // of --report, --color and --pty, which are ours.
 #pragma once
 
@@ -16,13 +16,13 @@
 
 namespace ddprun::launcher {
 
-// Whether a worker keeps the terminal that ours goes to.
+// Whether a worker writes to a terminal if ours is one.
 enum class pty_mode {
-  automatic,  // the only one of the world, or rank 0
+  automatic,  // the only worker of the world, or rank 0
   off,
 };
 
-// Which of a worker's two streams, as torchrun numbers them.
+// A selection of a worker's two streams, numbered as by torchrun.
 struct stream_set {
   bool output = false;  // 1
   bool errors = false;  // 2; 3: both
@@ -30,7 +30,7 @@ struct stream_set {
   bool none() const { return !output && !errors; }
 };
 
-// The same for all workers, or by local rank; those that are not named have none.
+// One selection for all workers, or by local rank; ranks that are not named have none.
 struct stream_choice {
   stream_set all;
   std::map<std::uint32_t, stream_set> by_rank;
@@ -39,27 +39,27 @@ struct stream_choice {
   bool none() const;
 };
 
-// The template of lines that begin with nothing. An empty one is a variable of a shell that is not
-// set: the default.
+// The template of lines without a prefix. An empty template comes from an unset shell variable and
+// means the default.
 inline constexpr std::string_view no_prefix = "${}";
 
 struct output_options {
-  std::string log_dir;      // empty: a temporary one, where something needs it
+  std::string log_dir;      // empty: a temporary one, if something needs it
   stream_choice redirects;  // to files only
-  stream_choice tee;        // to files and to ours
-  // The local ranks whose output comes to ours; empty: all.
+  stream_choice tee;        // to files and to our own output
+  // The local ranks whose output is shown; empty: all.
   std::set<std::uint32_t> shown;
-  // Lines of teed streams with one of these in them are written once more, those of all workers to
-  // one file.
+  // Teed lines that contain one of these are copied to one file for all workers.
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
-  std::string prefix_template;  // of lines on ours; empty: "[node:rank] "
-  bool is_tagged = false;       // whoever has started ddprun begins each line with the node's tag
-  std::string report_file;      // where the reports of rounds go; empty: nowhere
-  color_mode color = color_mode::automatic;  // of prefixes on ours, and of our own words
+  std::string prefix_template;  // of lines that are shown; empty: "[node:rank] "
+  bool is_tagged = false;       // ddprun's caller prefixes each line with the node's tag
+  std::string report_file;      // for reports of rounds; empty: none
+  color_mode color = color_mode::automatic;  // of prefixes, and of our own messages
   pty_mode pty = pty_mode::automatic;
 
-  // The person asks for files. /dev/null is torchrun's word for none, not even error files.
+  // True if the user asks for files. /dev/null is torchrun's word for no files at all, error files
+  // included.
   bool writes_files() const { return !is_off() && (!redirects.none() || !tee.none()); }
   bool is_off() const { return log_dir == "/dev/null"; }
 };
@@ -71,8 +71,8 @@ cli::parsed<stream_choice> read_streams(std::string_view given, std::string_view
 cli::parsed<std::set<std::uint32_t>> read_local_ranks(std::string_view given,
                                                       std::string_view text);
 
-// Parts between commas; two commas are one in a part. Empty parts, which every line has in it, are
-// left out.
+// Splits at commas; two commas are one inside a part. Empty parts are left out, because every line
+// contains them.
 std::vector<std::string> read_filters(std::string_view text);
 
 }  // namespace ddprun::launcher

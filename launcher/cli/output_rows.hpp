@@ -1,4 +1,4 @@
-// The rows of the option table that say where the output of workers goes; see output_options.hpp.
+// The rows of the option table about the workers' output; see output_options.hpp.
 #pragma once
 
 #include "launcher/cli/option_table.hpp"

@@ -1,5 +1,5 @@
-// The Python environment that a program is installed in, as pip, uv and conda put programs beside
-// an environment's Python.
+// The Python environment where a program is installed: pip, uv and conda put programs beside an
+// environment's Python.
 //
 // Thread rule: any thread; reads the file system.
 #pragma once
@@ -8,13 +8,13 @@
 
 namespace ddprun::launcher {
 
-// The Python beside the path by which a program was executed (AT_EXECFN), where that is in a venv
-// or in an environment of conda's; else empty. A link is not followed: a tool that gives each
-// program an environment of its own links to it from the person's folder of programs, and scripts
-// are not meant for that environment.
+// The Python beside the path by which a program was executed (AT_EXECFN), if that is in a venv or a
+// conda environment; otherwise empty. Links are not followed: tools that give each program an
+// environment of its own link to it from the user's folder of programs, and scripts do not belong
+// in that environment.
 std::string python_beside(const std::string& executed_as);
 
-// As above, of this process.
+// The same for this process.
 std::string python_beside_us();
 
 }  // namespace ddprun::launcher

@@ -15,8 +15,8 @@ std::size_t run_of(char c, std::string_view text) {
   return std::min(text.find_first_not_of(c), text.size());
 }
 
-// Returns what stands for the $ that `text` begins with, and takes that off; also braces that
-// follow and so are not ours.
+// Replaces the $ at the start of `text` and removes it, together with braces that follow, which are
+// therefore not ours.
 std::string take_dollar(std::string_view& text, const std::vector<placeholder>& values) {
   for (const placeholder& one : values) {
     const std::string name(one.name);
@@ -34,8 +34,8 @@ std::string take_dollar(std::string_view& text, const std::vector<placeholder>& 
   return "$" + std::string(braces, '{');
 }
 
-// The same for a brace. Of as many braces before as after the name each two stand for one of
-// themselves, and one that is left is ours; what there is more of on one side stays.
+// The same for a brace. Of as many braces before the name as after it, each two stand for one
+// brace, and a remaining one marks our placeholder; surplus braces on one side stay.
 std::string take_braces(std::string_view& text, const std::vector<placeholder>& values) {
   const std::size_t before = run_of('{', text);
   const std::string_view rest = text.substr(before);

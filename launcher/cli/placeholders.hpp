@@ -1,12 +1,13 @@
-// What stands in an argument for a number of the round: {rank}, and torchrun's ${local_rank}.
+// Placeholders for a round's numbers in arguments: {rank}, and torchrun's ${local_rank}.
 //
-// Arguments are for the script, and full of $ and braces of their own (Hydra, OmegaConf, JSON,
+// Arguments belong to the script and are full of $ and braces of their own (Hydra, OmegaConf, JSON,
 // Jinja). So:
-// - What follows a $ is as torchrun has it, which is Python's string.Template with safe_substitute:
-//   ${local_rank} and $local_rank are replaced, $$ is one $, all else stays. Braces right after a $
-//   are never ours: ${rank} stays ${rank}, and $${local_rank} is ${local_rank}.
-// - {name} is replaced where the name is one of ours, and {{name}} is then {name}. All other braces
-//   stay as they are.
+//   - What follows a $ is handled as by torchrun, that is Python's string.Template with
+//     safe_substitute: ${local_rank} and $local_rank are replaced, $$ is one $, everything else
+//     stays. Braces right after a $ are never ours: ${rank} stays ${rank}, and $${local_rank}
+//     becomes ${local_rank}.
+//   - {name} is replaced if the name is one of ours, and then {{name}} becomes {name}. All other
+//     braces stay.
 #pragma once
 
 #include <string>
@@ -20,11 +21,11 @@ struct placeholder {
   std::string value;
 };
 
-// Without `values` nothing but torchrun's ${local_rank} is replaced.
+// Without `values` only torchrun's ${local_rank} is replaced.
 std::string fill_in(std::string_view text, const std::vector<placeholder>& values,
                     const std::string& local_rank);
 
-// string.Template(text).safe_substitute of these.
+// string.Template(text).safe_substitute with these values.
 std::string fill_template(std::string_view text, const std::vector<placeholder>& values);
 
 }  // namespace ddprun::launcher

@@ -1,5 +1,5 @@
-// The rows of the options for schedulers that watch an agent from outside, as Kubernetes does: by a
-// probe, and by its exit code.
+// The rows of the option table for schedulers that watch an agent from outside, as Kubernetes does:
+// by a probe, and by its exit code.
 #pragma once
 
 #include "launcher/cli/option_table.hpp"

@@ -34,15 +34,15 @@ std::string first_word(const std::string& file) {
   return word;
 }
 
-// A container sees its own GPUs in /dev; a host whose driver nobody has used yet only in /proc.
+// A container sees its own GPUs in /dev; a host whose driver has not been used yet only in /proc.
 std::uint32_t nvidia_gpus(const std::string& root) {
   const std::uint32_t devices = count_entries(root + "dev", is_nvidia_gpu);
   if (devices > 0) return devices;
   return static_cast<std::uint32_t>(names_in(root + "proc/driver/nvidia/gpus").size());
 }
 
-// A node of ROCm's topology without a GPU has the id 0; whose files cannot be read is another
-// container's.
+// A node of ROCm's topology without a GPU has the id 0; one with unreadable files belongs to
+// another container.
 std::uint32_t amd_gpus(const std::string& root) {
   const std::string nodes = root + "sys/class/kfd/kfd/topology/nodes";
   return count_entries(nodes, [&](const std::string& name) {
@@ -64,7 +64,7 @@ void narrow(std::uint32_t& count, const environment_map& environment, const char
   if (list != nullptr && count > 0) count = visible_gpus(count, *list);
 }
 
-// ROCR_VISIBLE_DEVICES is read below HIP, which reads its own variable or, without it, CUDA's.
+// ROCR_VISIBLE_DEVICES is applied below HIP, which reads its own variable or, without it, CUDA's.
 std::uint32_t visible_amd_gpus(const environment_map& environment, const std::string& root) {
   std::uint32_t count = amd_gpus(root);
   narrow(count, environment, "ROCR_VISIBLE_DEVICES");
@@ -74,7 +74,7 @@ std::uint32_t visible_amd_gpus(const environment_map& environment, const std::st
 }
 
 std::uint32_t affinity_cpus() {
-  // The kernel wants a mask at least as large as its own: grow until it fits.
+  // The mask must be at least as large as the kernel's: grow until it fits.
   for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
         CPU_ALLOC(static_cast<std::size_t>(cpus)), [](cpu_set_t* mask) { CPU_FREE(mask); });
@@ -86,7 +86,7 @@ std::uint32_t affinity_cpus() {
   return static_cast<std::uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-// "max" and -1, of the two versions, are no limit.
+// "max" in version 2 and -1 in version 1 mean no limit.
 std::optional<std::uint32_t> whole_processors(const std::string& quota, const std::string& period) {
   const long long time = std::atoll(quota.c_str());
   const long long of = std::atoll(period.c_str());
@@ -129,7 +129,7 @@ std::uint32_t visible_gpus(std::uint32_t present, std::string_view visible_devic
   return static_cast<std::uint32_t>(seen.size());
 }
 
-// The limit of a group holds for all within it.
+// A group's limit holds for all groups inside it.
 std::optional<std::uint32_t> limited_cpus(const std::string& root) {
   std::optional<std::uint32_t> least;
   for (const bool is_version_2 : {true, false}) {

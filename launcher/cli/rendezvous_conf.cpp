@@ -44,7 +44,7 @@ cli::parsed<pairs> split_pairs(std::string_view given, std::string_view text) {
     const std::size_t comma = text.find(',');
     const std::string_view part = text.substr(0, comma);
     text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
-    if (without_blanks(part).empty()) continue;  // a comma too many
+    if (without_blanks(part).empty()) continue;  // a surplus comma
     const std::size_t equals = std::min(part.find('='), part.size());
     const std::string_view key = without_blanks(part.substr(0, equals));
     const std::string_view value = without_blanks(part.substr(std::min(equals + 1, part.size())));
@@ -73,7 +73,7 @@ bool has_keep_alive(const pairs& values) {
   return values.contains("keep_alive_interval") || values.contains("keep_alive_max_attempt");
 }
 
-// keep_alive_interval x keep_alive_max_attempt, as torchrun understands them.
+// keep_alive_interval x keep_alive_max_attempt, as in torchrun.
 cli::parsed<duration> read_keep_alive(std::string_view given, const pairs& values) {
   duration interval = std::chrono::seconds(5);
   std::uint32_t attempts = 3;
@@ -92,7 +92,7 @@ cli::parsed<duration> read_keep_alive(std::string_view given, const pairs& value
   return interval * attempts;
 }
 
-// The timers by name; what is not given follows from node_timeout, which may be torchrun's.
+// Reads the timers by name; missing ones follow from node_timeout, which torchrun's keys may set.
 cli::parsed<timers> read_typed_timers(std::string_view given, const pairs& values) {
   cli::checked wrong_value;
   const auto take = [&](duration& value, const auto& read) {
@@ -110,7 +110,7 @@ cli::parsed<timers> read_typed_timers(std::string_view given, const pairs& value
       take(value, read_keep_alive(given, values));
     }
   });
-  // Beside node_timeout they mean nothing, and are read all the same: a mistake is a mistake.
+  // Without effect if node_timeout is given, but read anyway: a mistake must not go unnoticed.
   if (const auto read = read_keep_alive(given, values); !read && !wrong_value) {
     wrong_value = read.error();
   }
@@ -121,7 +121,7 @@ cli::parsed<timers> read_typed_timers(std::string_view given, const pairs& value
   return timing;
 }
 
-// In whatever letters, as with torchrun.
+// Ignores case, as torchrun does.
 bool is_tcp(std::string_view word) {
   constexpr std::string_view tcp = "tcp";
   return std::equal(word.begin(), word.end(), tcp.begin(), tcp.end(),

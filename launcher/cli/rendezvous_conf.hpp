@@ -1,11 +1,10 @@
 // Reads --rdzv-conf: "key=value,key=value" with the timers of rendezvous/core/messages/settings.hpp
 // by name, in seconds, and torchrun's keys.
 //
-// torchrun's keys: join_timeout and last_call_timeout are timers of ours;
-// keep_alive_interval x keep_alive_max_attempt (5 s x 3 when one is missing) is node_timeout;
-// is_host says whether the daemon is in this process; store_type may only be tcp; timeout,
-// read_timeout, close_timeout and heartbeat_timeout have no counterpart and are ignored with a
-// line.
+// torchrun's keys: join_timeout and last_call_timeout are timers of ours; keep_alive_interval x
+// keep_alive_max_attempt (5 s and 3 by default) is node_timeout; is_host says whether the daemon is
+// in this process; store_type may only be tcp; timeout, read_timeout, close_timeout and
+// heartbeat_timeout have no counterpart, and a note says that they are ignored.
 #pragma once
 
 #include "rendezvous/cli/usage_error.hpp"
@@ -19,14 +18,14 @@
 namespace ddprun::launcher {
 
 struct rendezvous_conf {
-  timers timing;                   // those not given follow from node_timeout
-  std::vector<std::string> typed;  // the names of those that were given
-  std::optional<bool> is_host;     // none: not given
+  timers timing;                   // missing ones follow from node_timeout
+  std::vector<std::string> typed;  // the names of the given timers
+  std::optional<bool> is_host;     // empty: not given
   std::vector<std::string> notes;
 };
 
-// `given` is the option as the person wrote it; messages start with it. A timer that contradicts
-// another is an error: both are named.
+// `given` is the option as the user wrote it; messages start with it. Contradicting timers are an
+// error that names both.
 cli::parsed<rendezvous_conf> read_rendezvous_conf(std::string_view given, std::string_view text);
 
 }  // namespace ddprun::launcher

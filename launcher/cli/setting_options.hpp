@@ -1,4 +1,5 @@
-// The options that set what the nodes of a run must agree on: one for each row of setting_table.
+// The options for settings that all nodes of a run must agree on: one for each row of
+// setting_table.
 #pragma once
 
 #include "rendezvous/cli/option.hpp"

@@ -1,7 +1,7 @@
-// How long workers have from a signal to the launcher, which they get too, to SIGKILL, as
-// torchrun's users say it: --shutdown-timeout, or TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the
-// environment. It becomes the timer drain_grace. After a failure it is stop_grace, and where that
-// was not typed up to 30 s for workers that are at something (with torchrun always 30 s).
+// How long workers have between a signal to the launcher, which they also get, and SIGKILL, in
+// torchrun's terms: --shutdown-timeout, or TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the environment. It
+// becomes the timer drain_grace. After a failure, stop_grace applies; if that was not given, busy
+// workers get up to 30 s (with torchrun all workers do).
 #pragma once
 
 #include "launcher/cli/option_table.hpp"
@@ -14,14 +14,14 @@
 
 namespace ddprun::launcher {
 
-// torchrun's 0 is SIGKILL at once: the least that a timer can be.
+// torchrun's 0 means SIGKILL at once, which is the shortest timer here.
 inline cli::parsed<duration> read_shutdown_timeout(std::string_view given, std::string_view text) {
   auto seconds = cli::read_seconds(given, text, true);
   if (seconds) *seconds = std::max<duration>(*seconds, std::chrono::milliseconds(1));
   return seconds;
 }
 
-// Once all options are read. What was typed wins, also as drain_grace of --rdzv-conf.
+// Called once all options are read. What was typed wins, also as drain_grace in --rdzv-conf.
 inline cli::checked settle_shutdown_timeout(options_draft& draft,
                                             const environment_map& environment) {
   constexpr std::string_view name = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";

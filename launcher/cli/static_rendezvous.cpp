@@ -5,8 +5,8 @@
 namespace ddprun::launcher {
 namespace {
 
-// torchrun means it wherever nothing else is said; here a number of nodes alone is no place to
-// meet.
+// torchrun uses it whenever nothing else is given; here a number of nodes alone does not say where
+// to meet.
 bool asks_for_it(const options_draft& draft) {
   if (!draft.backend.empty()) return draft.backend == "static";
   const bool meets_elsewhere =
@@ -15,7 +15,8 @@ bool asks_for_it(const options_draft& draft) {
                               !draft.words_of("master-port").empty() || draft.options.node_rank);
 }
 
-// As torchrun: with this backend it is another way to say --master-addr and --master-port.
+// As in torchrun: with this backend the endpoint is another form of --master-addr and
+// --master-port.
 void take_endpoint(options_draft& draft) {
   const std::string endpoint = draft.words_of("rdzv-endpoint");
   if (endpoint.empty()) return;
@@ -84,13 +85,13 @@ cli::checked settle_static(options_draft& draft) {
   options.endpoint = {draft.master_address, options.master_port};
   options.settings.ranks = rank_policy::exact;
   if (options.run_id.empty()) options.run_id = "none";
-  // A node that leaves the rank out has rank 0, and the daemon if the address is its own.
+  // A node without a rank has rank 0, and runs the daemon if the address is its own.
   if (options.node_rank) {
     options.embed = *options.node_rank == 0 ? embed_policy::always : embed_policy::never;
   }
   options.node_rank = options.node_rank.value_or(0);
   if (*options.node_rank != 0) return {};
-  // Workers are told what was typed.
+  // Workers are told the address that was typed.
   if (const std::string local = draft.words_of("local-addr"); !local.empty()) {
     options.notes.push_back(local + " is ignored: workers are told " + draft.master_address +
                             ", the --master-addr");

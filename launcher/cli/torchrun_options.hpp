@@ -1,4 +1,4 @@
-// The options of torchrun that ddprun does not have, or not yet, with the line that answers them.
+// torchrun's options that ddprun lacks, with the message that answers them.
 #pragma once
 
 #include "rendezvous/cli/option.hpp"
@@ -7,7 +7,7 @@
 
 namespace ddprun::launcher {
 
-// These torchrun takes from the command line only.
+// torchrun accepts these on the command line only.
 constexpr cli::option_spec torchruns_on_the_line(std::string_view name,
                                                  cli::option_kind kind = cli::option_kind::value) {
   return {

@@ -1,4 +1,4 @@
-// What --vault and its like ask for.
+// The values of --vault and related options.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 namespace ddprun::launcher {
 
 struct vault_options {
-  std::string disk;                 // where copies are kept; empty: there is no vault
-  std::string memory = "/dev/shm";  // the file system in memory
-  std::uint64_t size = 0;           // bytes of memory, at most; 0: half of what there is
-  std::uint64_t rate = 200 << 20;   // bytes a second that are copied while workers run; 0: no limit
-  std::uint16_t port = 0;           // where other nodes' copies are taken in; 0: one that is free
+  std::string disk;                 // folder for copies; empty: no vault
+  std::string memory = "/dev/shm";  // a file system in memory
+  std::uint64_t size = 0;           // at most so many bytes of memory; 0: half of what there is
+  std::uint64_t rate = 200 << 20;   // bytes per second copied while workers run; 0: no limit
+  std::uint16_t port = 0;           // for other nodes' copies; 0: a free one
 };
 
 }  // namespace ddprun::launcher

@@ -1,4 +1,4 @@
-// The rows of the option table that ask for a vault: a folder in memory for what workers save.
+// The rows of the option table for a vault: a folder in memory for what workers save.
 #pragma once
 
 #include "launcher/base/text.hpp"
@@ -10,7 +10,7 @@
 
 namespace ddprun::launcher {
 
-// "512M", "8G", "8GiB": in bytes; a plain number counts MiB. None: it is no such size.
+// Reads "512M", "8G" or "8GiB" as bytes; a plain number means MiB. Empty: not a size.
 inline std::optional<std::uint64_t> read_size(std::string_view text) {
   if (text.ends_with("iB")) {
     text.remove_suffix(2);

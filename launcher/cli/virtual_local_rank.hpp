@@ -1,8 +1,8 @@
-// --virtual-local-rank, as torchrun has it: each worker sees one GPU, its own, as device 0.
+// --virtual-local-rank, as in torchrun: each worker sees one GPU, its own, as device 0.
 //
-// Which one is said by the agent's own list of visible devices: the one at the worker's local rank,
-// by index or by name; without a list the device with that index. ROCm's list (HIP_VISIBLE_DEVICES)
-// counts more than CUDA's, where there is one, and then both are set.
+// The agent's list of visible devices decides which one: the entry at the worker's local rank, an
+// index or a name; without a list, the device with that index. If ROCm's list (HIP_VISIBLE_DEVICES)
+// exists, it is used instead of CUDA's, and both are set.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"
@@ -12,10 +12,10 @@
 
 namespace ddprun::launcher {
 
-// Whether each of so many workers gets a GPU.
+// Checks that each of so many workers gets a GPU.
 cli::checked check_own_gpus(std::uint32_t workers, const environment_map& inherited);
 
-// In the variables of a worker: LOCAL_RANK 0, and what it sees. The check must have passed.
+// Sets LOCAL_RANK to 0 and the visible device in a worker's variables. The check must have passed.
 void set_own_gpu(environment_map& variables, std::uint32_t local_rank);
 
 }  // namespace ddprun::launcher

@@ -1,8 +1,8 @@
-// The value of --network: by which networks nodes are to reach each other, the first that a node
+// The value of --network: the networks by which nodes may reach each other, the first that a node
 // has.
 //
-// Each is an interface by its name ("eth0"), or a network by its addresses ("10.0.0.0/8",
-// "fd00::/8"; an address alone is the network of that one).
+// Each is an interface by name ("eth0") or a network by address ("10.0.0.0/8", "fd00::/8"; a single
+// address is a network of its own).
 #pragma once
 
 #include "rendezvous/cli/usage_error.hpp"
@@ -17,11 +17,11 @@
 namespace ddprun::launcher {
 
 struct wanted_network {
-  std::string text;                              // as it was typed
-  std::optional<boost::asio::ip::address> base;  // none: `text` is an interface
+  std::string text;                              // as typed
+  std::optional<boost::asio::ip::address> base;  // empty: `text` is an interface
   unsigned prefix_bits = 0;                      // of `base`
 
-  // False for an interface.
+  // Always false for an interface.
   bool contains(const boost::asio::ip::address& address) const;
 };
 

@@ -1,4 +1,4 @@
-// Turns --nproc-per-node into a number, given what this machine has.
+// Turns --nproc-per-node into a number for this machine.
 #pragma once
 
 #include "launcher/cli/options.hpp"
@@ -8,8 +8,9 @@
 
 namespace ddprun::launcher {
 
-// At least 1. `gpu` without a GPU is an error, and `xpu` without an XPU. `auto`: one per GPU, one
-// per XPU where the workers' PyTorch `is_for_xpu`, else one per processor.
+// At least 1. `gpu` without a GPU is an error, and so is `xpu` without an XPU. `auto`: one per GPU;
+// otherwise one per XPU if the workers' PyTorch is for XPUs (`is_for_xpu`); otherwise one per
+// processor.
 cli::parsed<std::uint32_t> count_workers(const worker_count_request& request,
                                          const processor_counts& counts, bool is_for_xpu = false);
 
