@@ -1,12 +1,12 @@
-// A begun task is work that may hang, such as a look at a folder whose file server does not answer:
-// it has a thread of its own from the beginning, and is asked for its answer later. Who asks waits
-// no longer than until its limit.
+// A begun task is work that may hang, such as reading a folder whose file server does not answer.
+// It starts at once on a thread of its own, and is asked for its answer later; nobody waits beyond
+// its limit.
 //
 // It is for callers without a loop; with one, launcher/process/background_task.hpp posts the
 // answer.
 //
-// The work runs elsewhere, and is left behind when it is late: it must own
-// what it touches. What it throws comes out of `take`.
+// The work runs elsewhere and is left behind if it is late, so it must own what it uses. What it
+// throws comes out of `take`.
 #pragma once
 
 #include "rendezvous/base/signals_blocked.hpp"
@@ -25,8 +25,7 @@ namespace ddprun::launcher {
 template <typename Answer>
 class begun_task {
  public:
-  // Begins now, and so does the limit. Where no further thread can be started it is as one that is
-  // late at once.
+  // The work and its limit start now. If no thread can be started, the task is late at once.
   template <typename Work>
   begun_task(duration limit, Work work) : until_(std::chrono::steady_clock::now() + limit) {
     const auto task = std::make_shared<std::packaged_task<Answer()>>(std::move(work));
@@ -39,10 +38,10 @@ class begun_task {
     }
   }
 
-  // No answer is to come any more: it was taken, is late, or never began.
+  // True if no answer will come any more: it was taken, is late, or the work never started.
   bool is_over() const { return !answer_.valid(); }
 
-  // None: it is over, or not done yet, which is all that is asked where the caller does not wait.
+  // Empty if it is over, or not done yet. `waits`: waits until the limit.
   std::optional<Answer> take(bool waits) {
     if (is_over()) return std::nullopt;
     const auto now = std::chrono::steady_clock::now();
@@ -58,7 +57,7 @@ class begun_task {
   std::future<Answer> answer_;  // invalid: it is over
 };
 
-// The answer of work that is done by then.
+// Runs the work and returns its answer if it is done within the limit.
 template <typename Work>
 auto within(duration limit, Work work) -> std::optional<decltype(work())> {
   return begun_task<decltype(work())>(limit, std::move(work)).take(true);

@@ -11,7 +11,7 @@ namespace ddprun::launcher {
 namespace {
 
 struct cgroup_mount {
-  std::string root;   // what of the hierarchy is mounted
+  std::string root;   // the mounted part of the hierarchy
   std::string point;  // where
 };
 
@@ -20,7 +20,7 @@ bool names(std::string_view list, std::string_view wanted) {
   return std::find(parts.begin(), parts.end(), wanted) != parts.end();
 }
 
-// "0::/user.slice/..." of version 2, "4:cpu,memory:/jobs/7" of version 1.
+// Reads "0::/user.slice/..." (version 2) or "4:cpu,memory:/jobs/7" (version 1).
 std::optional<std::string> own_place(std::istream& cgroups, std::string_view controller) {
   for (std::string line; std::getline(cgroups, line);) {
     const std::size_t first = line.find(':');
@@ -34,7 +34,7 @@ std::optional<std::string> own_place(std::istream& cgroups, std::string_view con
   return std::nullopt;
 }
 
-// Spaces and their like are written as "\040".
+// Spaces and similar characters are written as "\040".
 std::string unescaped(const std::string& text) {
   std::string result;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -48,7 +48,7 @@ std::string unescaped(const std::string& text) {
   return result;
 }
 
-// "36 35 98:0 /root /point options shared:1 - cgroup2 source options"
+// Reads "36 35 98:0 /root /point options shared:1 - cgroup2 source options".
 std::vector<cgroup_mount> read_mounts(std::istream& mounts, std::string_view controller) {
   std::vector<cgroup_mount> found;
   for (std::string line; std::getline(mounts, line);) {
@@ -65,7 +65,7 @@ std::vector<cgroup_mount> read_mounts(std::istream& mounts, std::string_view con
   return found;
 }
 
-// What is left of `place` below `root`; none when it is not below it, or outside our namespace.
+// The rest of `place` below `root`; empty if it is not below, or outside our namespace.
 std::optional<std::string> below(const std::string& place, const std::string& root) {
   if (place == "/.." || place.starts_with("/../")) return std::nullopt;
   if (root == "/") return place == "/" ? std::string() : place;

@@ -1,8 +1,8 @@
-// Where the folders of our own cgroup are, and of those that it lies in.
+// Finds the folders of our own cgroup and of its parents.
 //
-// By what /proc/self/cgroup and /proc/self/mountinfo say (man 7 cgroups, man 5 proc). A controller
-// is named for version 1 ("cpu", "memory"); without a name the one hierarchy of version 2 is meant.
-// Both may be mounted beside each other.
+// It reads /proc/self/cgroup and /proc/self/mountinfo (man 7 cgroups, man 5 proc). A controller is
+// named for version 1 ("cpu", "memory"); no name means the single hierarchy of version 2. Both may
+// be mounted side by side.
 //
 // Thread rule: any thread.
 #pragma once
@@ -15,13 +15,13 @@
 
 namespace ddprun::launcher {
 
-// None where that hierarchy is not mounted, or not with our part of it.
+// Empty if that hierarchy is not mounted, or not with our part of it.
 std::optional<std::string> own_cgroup_folder(std::istream& cgroups, std::istream& mounts,
                                              std::string_view controller = {});
 
-// The innermost first, up to where the hierarchy is mounted; empty where it is not. Where our part
-// is outside of what is mounted (a container that was given the host's) it is the mount alone.
-// `root` is "/", but for tests.
+// The innermost first, up to the mount point; empty if it is not mounted. If our part is outside of
+// the mount (a container that sees the host's), only the mount point. `root` is "/" except in
+// tests.
 std::vector<std::string> own_cgroup_folders(const std::string& root,
                                             std::string_view controller = {});
 

@@ -1,5 +1,5 @@
 // FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/), 64 bits: the same on all machines and in all
-// versions. It keeps nobody from finding two texts with one value.
+// versions. It is not cryptographic.
 #pragma once
 
 #include <cstdint>

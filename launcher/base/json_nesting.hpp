@@ -1,14 +1,14 @@
-// Nesting that JSON of others may have: a worker's error file, the words of another node.
+// The nesting allowed in JSON from others: a worker's error file, a message of another node.
 //
-// nlohmann::json copies and writes a value by one call for each level, so what is nested without
-// end would take the whole stack, and end this process.
+// nlohmann::json copies and writes values recursively, so unlimited nesting would overflow the
+// stack and kill this process.
 #pragma once
 
 namespace ddprun::launcher {
 
 inline constexpr int nesting_max = 100;
 
-// A callback for parse(): what is nested deeper is left out.
+// A callback for parse() that drops deeper values.
 inline constexpr auto not_too_nested = [](int depth, auto /*event*/, auto& /*value*/) {
   return depth <= nesting_max;
 };

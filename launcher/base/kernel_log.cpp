@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t record_bytes_max = 8192;  // the kernel's own limit
 
-// Of the namespace in which the log numbers processes: PROC_PID_INIT_INO of the kernel's sources.
+// The PID namespace in which the log numbers processes: PROC_PID_INIT_INO in the kernel's sources.
 constexpr ino_t first_pid_namespace = 0xEFFFFFFC;
 
 }  // namespace
@@ -27,8 +27,9 @@ void kernel_log::skip() {
   if (file_) ::lseek(file_.get(), 0, SEEK_END);
 }
 
-// A record is "PRIORITY,NUMBER,MICROSECONDS,FLAGS;TEXT", and lines that begin with a blank may
-// follow, which name devices (Documentation/ABI/testing/dev-kmsg of the kernel). A read gives one.
+// A record is "PRIORITY,NUMBER,MICROSECONDS,FLAGS;TEXT"; lines with a leading blank may follow,
+// which name devices (Documentation/ABI/testing/dev-kmsg in the kernel). Each read returns one
+// record.
 std::optional<std::string> kernel_log::next() {
   std::array<char, record_bytes_max> bytes{};
   while (file_) {
@@ -40,7 +41,7 @@ std::optional<std::string> kernel_log::next() {
       if (line.starts_with(' ') || text == std::string::npos) continue;
       return line.substr(text + 1);
     }
-    if (unread_.size() > record_bytes_max) unread_.clear();  // it is no record
+    if (unread_.size() > record_bytes_max) unread_.clear();  // it is not a record
     const ssize_t size = ::read(file_.get(), bytes.data(), bytes.size());
     if (size < 0 && (errno == EPIPE || errno == EINTR)) continue;  // some were overwritten
     if (size <= 0) break;

@@ -1,8 +1,9 @@
-// A kernel_log reads the kernel's log, line by line: what it says after this was made.
+// A kernel_log reads the kernel's log line by line, from the moment it was created.
 //
-// Each reader has its own place in the log. Containers and ordinary users often may not read it.
+// Each reader has its own position in the log. Containers and ordinary users often may not read it.
 //
-// Thread rule: one thread at a time. It never waits: where there is no further line, it says so.
+// Thread rule: one thread at a time. It never waits: if there is no further line, it returns
+// nothing.
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"
@@ -17,13 +18,13 @@ class kernel_log {
  public:
   static constexpr const char* system_file = "/dev/kmsg";
 
-  // `file`: another one is for tests.
+  // Another `file` is for tests.
   explicit kernel_log(const std::string& file = system_file);
 
   bool is_readable() const { return static_cast<bool>(file_); }
-  // What has been written until now is left out.
+  // Skips everything written so far.
   void skip();
-  // The text of the next line, without its number and time; none: there is none yet.
+  // The text of the next line, without its number and time; empty: there is none yet.
   std::optional<std::string> next();
 
  private:
@@ -31,11 +32,12 @@ class kernel_log {
   std::string unread_;
 };
 
-// Whether the processes that the log names have the same numbers here: not in a container with
-// process numbers of its own.
+// True if processes in the log have the same numbers here, unlike in a container with a PID
+// namespace of its own.
 bool has_process_numbers_of_kernel_log();
 
-// A call that reads all there is stops after so many lines: the log may grow as fast.
+// A caller that reads everything stops after so many lines, because the log may grow as fast as it
+// reads.
 inline constexpr std::size_t kernel_lines_read_max = 100'000;
 
 }  // namespace ddprun::launcher

@@ -14,10 +14,10 @@
 namespace ddprun::launcher {
 namespace {
 
-// Version 1 has no word for "no limit", but a number that is about the largest.
+// Version 1 expresses "no limit" as a number close to the maximum.
 constexpr std::uint64_t no_limit = std::uint64_t{1} << 60;
 
-// "MemAvailable:   104857600 kB"
+// Reads "MemAvailable:   104857600 kB".
 std::optional<std::uint64_t> kilobytes(const std::string& text, std::string_view name) {
   const std::size_t at = text.starts_with(name) ? 0 : text.find('\n' + std::string(name));
   if (at == std::string::npos) return std::nullopt;
@@ -27,7 +27,7 @@ std::optional<std::uint64_t> kilobytes(const std::string& text, std::string_view
   return number ? std::optional(*number * 1024) : std::nullopt;
 }
 
-// "full avg10=1.25 avg60=..."
+// Reads "full avg10=1.25 avg60=...".
 double stalled_percent(const std::string& file) {
   const std::string text = whole_text(file);
   const std::size_t at = text.find("full ");
@@ -51,7 +51,7 @@ std::uint64_t cached_in(const std::string& group, std::string_view prefix) {
 struct group_files {
   const char* used;
   std::vector<const char*> limits;
-  std::string_view prefix;  // of what memory.stat says of all that is below, too
+  std::string_view prefix;  // of the lines in memory.stat that include all groups below
 };
 
 void add_group(std::vector<memory_level>& levels, const std::string& group, const std::string& root,

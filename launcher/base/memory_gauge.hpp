@@ -1,11 +1,12 @@
-// A memory_gauge says how much memory is left: on this machine, and below the limits of the memory
-// cgroups that this process is in (memory.max and memory.high of version 2, that of version 1).
+// A memory_gauge says how much memory is left: on this machine, and within the limits of this
+// process's memory cgroups (memory.max and memory.high of version 2, memory.limit_in_bytes of
+// version 1).
 //
-// What is only cached of files counts as left: the kernel gives it up before anything fails.
+// File cache counts as free: the kernel drops it before anything fails.
 //
-// Thread rule: any thread. It reads files of the kernel, which may wait where memory is short.
-// Units: bytes. Errors: what cannot be read is not in the answer. The cgroups are those in which
-// this process was when the gauge was made.
+// Thread rule: any thread. It reads files of the kernel, which may block if memory is short. Units:
+// bytes. Errors: what cannot be read is missing in the answer. The cgroups are those of this
+// process when the gauge was created.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +19,18 @@ namespace ddprun::launcher {
 struct memory_level {
   std::string where;  // "this machine", or "cgroup " and its folder
   std::uint64_t left = 0;
-  std::uint64_t most = 0;  // that there is
-  // Of the last ten seconds, how much all processes there have waited for memory; 0: not at all, or
-  // the kernel does not say so.
+  std::uint64_t most = 0;  // in total
+  // The share of the last ten seconds in which all processes there waited for memory; 0: none, or
+  // the kernel does not report it.
   double stalled_percent = 0;
 };
 
 class memory_gauge {
  public:
-  // `root`: before the paths of the system's files, for tests.
+  // `root` is prepended to the paths of system files, for tests.
   explicit memory_gauge(std::string root = {});
 
-  // The machine first.
+  // The machine comes first.
   std::vector<memory_level> read() const;
 
  private:
@@ -38,7 +39,7 @@ class memory_gauge {
   std::vector<std::string> older_groups_;
 };
 
-// What that process holds of its own, and not of files; 0: it is gone, or has no memory.
+// The process's own memory without files; 0: it is gone, or has none.
 std::uint64_t anonymous_memory(pid_t process);
 
 }  // namespace ddprun::launcher

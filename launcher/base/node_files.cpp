@@ -21,7 +21,7 @@ std::optional<std::string> first_line(const fs::path& file) {
 
 std::string whole_text(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  // By an iterator, a file of a process that ends meanwhile would be an exception.
+  // With an iterator, a file of a process that ends meanwhile would throw.
   std::ostringstream text;
   text << stream.rdbuf();
   return std::move(text).str();
@@ -30,7 +30,7 @@ std::string whole_text(const fs::path& file) {
 std::optional<std::uint64_t> number_in(const fs::path& file) {
   const std::optional<std::string> line = first_line(file);
   if (!line) return std::nullopt;
-  return leading_number<std::uint64_t>(*line);  // none of "max"
+  return leading_number<std::uint64_t>(*line);  // empty for "max"
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {

@@ -11,16 +11,16 @@
 
 namespace ddprun::launcher {
 
-// Its first line; none where it cannot be read.
+// Its first line; empty if it cannot be read.
 std::optional<std::string> first_line(const std::filesystem::path& file);
 
-// All of it; empty where it cannot be read.
+// All of it; empty if it cannot be read.
 std::string whole_text(const std::filesystem::path& file);
 
-// Its first line as a number.
+// Its first line as a number; empty if it cannot be read or has none.
 std::optional<std::uint64_t> number_in(const std::filesystem::path& file);
 
-// The names in a folder, sorted; empty where it cannot be read.
+// The names in a folder, sorted; empty if it cannot be read.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 }  // namespace ddprun::launcher

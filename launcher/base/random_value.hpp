@@ -1,4 +1,4 @@
-// A value that nobody can guess and that no other process has: for tokens, marks and seeds.
+// A value that nobody can guess and no other process has, for tokens, marks and seeds.
 #pragma once
 
 #include <sys/random.h>
@@ -6,12 +6,12 @@
 
 namespace ddprun::launcher {
 
-// Of the kernel's random bytes. At boot it waits until there are any.
+// Taken from the kernel's random bytes; early at boot it waits for them.
 template <typename Value>
 Value random_value() {
   static_assert(std::is_trivially_copyable_v<Value>);
   Value drawn{};
-  // In one piece up to 256 bytes; a signal may come before them.
+  // Up to 256 bytes are returned in one piece; a signal may interrupt before that.
   static_assert(sizeof drawn <= 256);
   while (::getrandom(&drawn, sizeof drawn, 0) != static_cast<ssize_t>(sizeof drawn)) {
   }

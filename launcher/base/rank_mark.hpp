@@ -1,14 +1,13 @@
-// What PyTorch puts before each line of an exception that nobody has caught: "[rank3]: ".
+// The prefix that PyTorch puts before each line of an uncaught exception: "[rank3]: ".
 //
-// Source: _distributed_excepthook in torch/distributed/distributed_c10d.py of PyTorch 2.11 to
-// 2.15.
+// Source: _distributed_excepthook in torch/distributed/distributed_c10d.py of PyTorch 2.11 to 2.15.
 #pragma once
 
 #include <string_view>
 
 namespace ddprun::launcher {
 
-// The line behind it, where it is there. An empty line has only "[rank3]:".
+// The line without the prefix, if it has one. On an empty line the prefix is "[rank3]:".
 inline std::string_view without_rank(std::string_view line) {
   constexpr std::string_view begin = "[rank";
   constexpr std::string_view end = "]:";

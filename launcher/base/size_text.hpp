@@ -1,4 +1,4 @@
-// Sizes as people say them: "64 MiB", "1.5 GiB".
+// Sizes for people: "64 MiB", "1.5 GiB".
 #pragma once
 
 #include <cstdint>

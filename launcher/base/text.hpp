@@ -1,6 +1,6 @@
-// Takes short texts apart: lists and numbers of the command line, of variables and of the kernel.
+// Splits short texts: lists and numbers from the command line, variables and the kernel.
 //
-// What they return points into the text that was given.
+// The results are views of the given text.
 #pragma once
 
 #include <charconv>
@@ -12,7 +12,7 @@
 
 namespace ddprun::launcher {
 
-// The parts between the separators, empty ones too: at least one.
+// The parts between separators, including empty ones; at least one part.
 inline std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
@@ -23,7 +23,7 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   }
 }
 
-// Without blanks and control characters at both ends.
+// Removes blanks and control characters at both ends.
 inline std::string_view trimmed(std::string_view text) {
   while (!text.empty() && static_cast<unsigned char>(text.front()) <= ' ')
     text.remove_prefix(1);
@@ -32,7 +32,7 @@ inline std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// All of `text` as a number of this type. None: it is none, or too large.
+// All of `text` as a number of this type. Empty: it is not a number, or too large.
 template <typename Number>
 std::optional<Number> whole_number(std::string_view text) {
   Number number = 0;
@@ -42,7 +42,7 @@ std::optional<Number> whole_number(std::string_view text) {
   return number;
 }
 
-// That with which `text` begins, whatever follows. None: it begins with none, or is too large.
+// The number at the start of `text`, whatever follows. Empty: there is none, or it is too large.
 template <typename Number>
 std::optional<Number> leading_number(std::string_view text) {
   Number number = 0;

@@ -1,4 +1,4 @@
-// Writes the whole of a text into a file: write(2) may take a part, or be interrupted.
+// Writes a whole text to a file: write(2) may write a part, or be interrupted.
 //
 // Thread rule: any thread; blocks as the file does.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace ddprun::launcher {
 
-// 0, or errno, as which it stays set.
+// Returns 0 or errno, which also stays set.
 int write_all(int file, std::string_view text);
 
 }  // namespace ddprun::launcher
