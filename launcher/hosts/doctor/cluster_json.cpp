@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr std::array answer_names = {"ok",      "refused",    "no route", "no answer", "mute",
                                      "stalled", "other node", "stranger", "failed"};
 
-// Names of hosts and words of the system need not be UTF-8.
+// Host names and system errors may not be UTF-8.
 std::string dumped(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -87,7 +87,7 @@ peer_seen read_peer(const json& from) {
   return peer;
 }
 
-// Each text in it, and each name of a member: they are shown to a person.
+// Cleans each text and each member name, because they are shown to a person.
 void make_printable(json& value) {
   if (value.is_string()) value = in_one_line(value.get<std::string>());
   if (value.is_object()) {
@@ -102,7 +102,7 @@ void make_printable(json& value) {
   }
 }
 
-// The one place where bytes of another node are judged: what is not as it must be throws.
+// The only place that checks another node's bytes: malformed ones throw.
 template <typename Read>
 auto read_or_none(std::string_view text, Read read) -> std::optional<decltype(read(json()))> {
   try {

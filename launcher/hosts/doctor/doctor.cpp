@@ -18,15 +18,15 @@
 namespace ddprun::launcher::doctor {
 namespace {
 
-// All read all cards and feel all pulses, which grows with the square of their number.
+// Every node reads all cards and beats, so the work grows with the square of their number.
 constexpr std::uint32_t nodes_max = 256;
 
 struct options_draft {
   std::optional<cli::endpoint_address> endpoint;
   cluster_wishes cluster;
-  std::string nodes_given;  // as it was typed; empty: it was not
+  std::string nodes_given;  // as typed; empty: not given
   bool is_json = false;
-  std::string answer;  // to a question
+  std::string answer;  // to --help
 };
 
 cli::checked apply_endpoint(options_draft& draft, const cli::given_option& option) {
@@ -186,7 +186,7 @@ void show(const std::string& text) {
   std::fflush(stdout);
 }
 
-// What is known of this node is shown before the others are waited for.
+// Shows what is known of this node before waiting for the others.
 int examine_with_others(const options_draft& options, const own_facts& own,
                         const environment_map& environment) {
   if (!options.is_json) {

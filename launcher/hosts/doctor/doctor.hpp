@@ -1,4 +1,5 @@
-// `ddprun doctor`: what on this node would make the first job fail, and what to do about it.
+// `ddprun doctor` finds what on this node would make the first job fail, and says what to do about
+// it.
 //
 // Thread rule: the main thread, before any other exists; it blocks while it asks name services,
 // Python and the endpoint.
@@ -12,11 +13,11 @@
 
 namespace ddprun::launcher::doctor {
 
-// `words` are those behind "doctor". Writes to standard output. What the process exits with: 0; 1
-// when something is an error; 2 for a mistake on the command line.
+// `words` follow "doctor" on the command line. Writes to standard output. Returns the exit code: 0;
+// 1 if there is an error; 2 for a usage error.
 int examine(const std::vector<std::string>& words, const environment_map& environment);
 
-// Its options.
+// The doctor's options.
 const cli::command& doctor_command();
 
 }  // namespace ddprun::launcher::doctor

@@ -10,8 +10,8 @@ namespace {
 
 using words = std::vector<std::string>;
 
-// One for each host, and the first one's text: all say the same. The worker's parent is the agent,
-// whose program need not be in PATH there.
+// Runs one doctor on each host and shows the first one's output, because all say the same. It uses
+// the program of the worker's parent, the agent, which need not be in PATH there.
 constexpr const char* script = R"([ "$LOCAL_RANK" = 0 ] || exit 0
 doctor() {
   "/proc/$PPID/exe" doctor --nnodes "$GROUP_WORLD_SIZE" \
@@ -20,7 +20,7 @@ doctor() {
 [ "$GROUP_RANK" = 0 ] || { doctor "$@" > /dev/null; exit 0; }
 doctor "$@")";
 
-// `name` is "--name": written as --name=VALUE, or as --name before its value.
+// `name` is "--name"; accepts --name=VALUE, and --name before its value.
 bool is_option(std::string_view word, std::string_view name) {
   return word == name || (word.starts_with(name) && word[name.size()] == '=');
 }
@@ -30,13 +30,13 @@ bool names_hosts(std::string_view word) {
          is_option(word, "--hostfile");
 }
 
-// Where and how many meet is the job's to say, and so is its help.
+// The job decides where and how many nodes meet, and --help is its own.
 bool is_of_meeting(const cli::option_spec& option) {
   return option.name == "rdzv-endpoint" || option.name == "nnodes" || option.name == "rdzv-id" ||
          option.kind == cli::option_kind::question;
 }
 
-// The doctor's option that this word gives; null: it is one of the job.
+// The doctor's option that this word gives; null: it is an option of the job.
 const cli::option_spec* own_option(std::string_view word) {
   for (const cli::option_spec* each : doctor_command().options) {
     if (!is_of_meeting(*each) && is_option(word, "--" + std::string(each->name))) return each;

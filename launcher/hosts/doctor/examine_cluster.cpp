@@ -27,7 +27,7 @@
 namespace ddprun::launcher::doctor {
 namespace {
 
-constexpr std::size_t ports_probed = 3;  // as many as a firewall's ranges are rarely let through by
+constexpr std::size_t ports_probed = 3;  // a firewall with few open ranges rarely passes all
 constexpr std::chrono::minutes examination_limit{3};
 
 std::string draw_token() {
@@ -35,14 +35,14 @@ std::string draw_token() {
   return fmt::format("{:016x}{:016x}", numbers[0], numbers[1]);
 }
 
-// A network namespace is a host of its own to all that is examined here.
+// Each network namespace is a host of its own for these checks.
 std::string own_host() {
   std::error_code error;
   const auto network = std::filesystem::read_symlink("/proc/self/ns/net", error);
   return first_line("/proc/sys/kernel/random/boot_id").value_or("") + " " + network.string();
 }
 
-// By which the others would reach this node, if it had a job.
+// The address by which others would reach this node in a job.
 std::string own_address(const cluster_wishes& wishes, const own_facts& own, std::string& problem) {
   const std::vector<interface_address>& all = own.network.addresses;
   const auto endpoint = net::numeric_address(wishes.meeting.endpoint.host);
@@ -60,7 +60,8 @@ std::string own_address(const cluster_wishes& wishes, const own_facts& own, std:
     const auto address = net::numeric_address(each);
     if (address && is_for_others(*address)) return each;
   }
-  // "localhost": others have typed another name of this host. The way out is as good as any.
+  // For "localhost": others have typed another name of this host, so take the address of the
+  // default route.
   const auto outside = boost::asio::ip::make_address("192.0.2.1");
   if (const auto towards = own_address_towards(outside)) return net::address_text(*towards);
   for (const interface_address& each : all) {
@@ -102,7 +103,7 @@ node_card card_of(const cluster_wishes& wishes, const own_facts& own,
       card.nccl_interface = choice->interface;
   }
   for (const finding& each : own.found) {
-    // The others' own words are better on these two.
+    // What the other nodes find about these two is more useful.
     if (each.check == "endpoint" || each.check == "host name") continue;
     if (each.state != health::ok) card.own.push_back(each);
   }
@@ -117,7 +118,7 @@ cluster_report alone(const std::string& problem, const std::string& advice) {
   return report;
 }
 
-// The others may lack an option that one has.
+// One node may lack an option that another one was given.
 std::string folder_of(const std::vector<node_card>& cards, const std::string& own) {
   if (!own.empty()) return own;
   for (const node_card& card : cards) {
@@ -161,7 +162,7 @@ cluster_report examine_cluster(const cluster_wishes& wishes, const own_facts& ow
   mine.ports = server.ports();
   meeting_daemon daemon;
   std::string not_opened;
-  // Where somebody listens there already, the others come to that one, too.
+  // If another program listens there, the other nodes connect to that one too.
   if (own.endpoint.is_here || is_own_name(wishes.meeting.endpoint.host))
     daemon.open(wishes.meeting.endpoint, not_opened);
   meeting others(wishes.meeting);

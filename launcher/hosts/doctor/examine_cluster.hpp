@@ -1,7 +1,7 @@
 // `ddprun doctor --nnodes N`: the part in which the nodes examine each other.
 //
-// Thread rule: one thread; it has its own ones. Blocks: for `meeting_options::wait` until the
-// others are there, and for as long as it takes then, however many of them are lost meanwhile.
+// Thread rule: one thread, which starts others. Blocks for up to `meeting_options::wait` until all
+// nodes have come, and then as long as it takes, even if some of them are lost.
 #pragma once
 
 #include "launcher/cli/wanted_networks.hpp"
@@ -18,13 +18,13 @@ namespace ddprun::launcher::doctor {
 
 struct cluster_wishes {
   meeting_options meeting;
-  std::vector<wanted_network> networks;  // empty: by which the endpoint is reached
-  std::string folder;                    // that all are to share; empty: none
+  std::vector<wanted_network> networks;  // empty: the network of the endpoint
+  std::string folder;                    // to be shared by all; empty: none
   bool wants_bandwidth = false;
-  std::function<void(const std::string&)> say;  // a line for a person who waits; may be empty
+  std::function<void(const std::string&)> say;  // gets lines for a waiting user; may be empty
 };
 
-// What is known of this node already.
+// What is already known about this node.
 struct own_facts {
   findings found;
   network_facts network;

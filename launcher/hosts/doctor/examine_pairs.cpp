@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Does them all, in this order, some at a time.
+// Runs all tasks in this order, several at a time.
 void do_all(const std::vector<std::function<void()>>& tasks) {
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
@@ -29,7 +29,7 @@ void do_all(const std::vector<std::function<void()>>& tasks) {
     while (helpers.size() + 1 < std::min(tasks.size(), probe_threads_max))
       helpers.emplace_back(work);
   } catch (const std::system_error&) {
-    // Where no more threads are allowed it takes longer.
+    // With fewer threads it only takes longer.
   }
   work();
   for (std::thread& each : helpers)
@@ -66,7 +66,7 @@ void look_up_address(const node_card& card, peer_seen& peer) {
                                                         : name_answer::other;
 }
 
-// Each node's random ports at its main address, one at the others.
+// The targets: the node's random ports at its main address, and one port at its other addresses.
 std::vector<probe_target> targets_at(const node_card& card) {
   std::vector<probe_target> targets;
   for (const std::uint16_t port : card.ports)
@@ -84,7 +84,7 @@ std::vector<probe_target> targets_at(const node_card& card) {
 std::map<std::uint32_t, peer_seen> examine_peers(const std::vector<node_card>& cards,
                                                  std::uint32_t own) {
   std::map<std::uint32_t, peer_seen> peers;
-  std::mutex guard;  // of `peers`
+  std::mutex guard;  // guards `peers`
   std::vector<std::function<void()>> tasks;
   const auto others = order_of_others(own, static_cast<std::uint32_t>(cards.size()));
   for (const std::uint32_t index : others) {

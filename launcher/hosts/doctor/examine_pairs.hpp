@@ -1,7 +1,8 @@
-// What this node finds out about each other one of a doctor's meeting: all at once for what is
-// quick, one at a time for how fast data goes.
+// What this node finds out about the other nodes of a doctor's meeting: quick checks all at once,
+// bandwidth one at a time.
 //
-// Thread rule: one thread; it has `threads_max` others do the waiting, and is back when they are.
+// Thread rule: one thread; up to probe_threads_max others do the waiting, and it returns when they
+// are done.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"
@@ -9,16 +10,16 @@
 
 namespace ddprun::launcher::doctor {
 
-// At most so many connections and look-ups are under way at a time.
+// The limit of concurrent connections and look-ups.
 inline constexpr std::size_t probe_threads_max = 32;
-// Of one node: its main one, and some that NCCL might take.
+// How many addresses of a node are tried: its main one, and some that NCCL might choose.
 inline constexpr std::size_t addresses_probed_max = 5;
-inline constexpr std::chrono::seconds bandwidth_limit{20};  // for all of a tournament
+inline constexpr std::chrono::seconds bandwidth_limit{20};  // for a whole tournament
 
 std::map<std::uint32_t, peer_seen> examine_peers(const std::vector<node_card>& cards,
                                                  std::uint32_t own);
 
-// Fills in how fast data goes to each of `peers`.
+// Measures how fast data goes to each of `peers`.
 void measure_speeds(meeting& others, std::map<std::uint32_t, peer_seen>& peers);
 
 }  // namespace ddprun::launcher::doctor

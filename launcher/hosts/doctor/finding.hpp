@@ -9,15 +9,15 @@ namespace ddprun::launcher::doctor {
 
 enum class health : std::uint8_t {
   ok,
-  warning,  // some jobs, or some programs, will have trouble
+  warning,  // some jobs or programs will have trouble
   error,    // jobs fail on this node
 };
 
 struct finding {
-  std::string check;  // "/dev/shm": short, and the same on every node
+  std::string check;  // such as "/dev/shm": short, and the same on every node
   health state = health::ok;
   std::string seen;    // facts, with units
-  std::string advice;  // what to do; empty where nothing needs to be done
+  std::string advice;  // empty if nothing needs to be done
 };
 
 using findings = std::vector<finding>;

@@ -52,7 +52,7 @@ std::vector<gpu_holder> find_holders(const fs::path& root) {
   return holders;
 }
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 ..."
+// Finds "580.65.06" in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 ...".
 std::string driver_version(const fs::path& root) {
   const std::string line = first_line(root / "proc/driver/nvidia/version").value_or("");
   std::smatch found;

@@ -19,7 +19,7 @@ constexpr std::size_t answer_bytes_max = 4096;
 
 using csv_row = std::vector<std::string>;
 
-// Lines of another number of values are a driver's words, and none of its answers.
+// Lines with another number of values are messages of the driver.
 std::vector<csv_row> rows_of(const std::string& csv, std::size_t values) {
   std::vector<csv_row> rows;
   for (const std::string_view line : split(csv, '\n')) {
@@ -72,7 +72,7 @@ std::string judge_gpu_memory(const std::string& errors_csv, const std::string& r
                         row[2] + " (nvidia-smi, ecc.errors.uncorrected.volatile.total)");
   }
   for (const csv_row& row : rows_of(remapped_csv, 3)) {
-    if (row[0].find(':') == std::string::npos) continue;  // no address on the bus
+    if (row[0].find(':') == std::string::npos) continue;  // not a bus address
     if (row[2] == "Yes")
       add_to(found, "GPU " + row[0] + " has to be replaced: remapped_rows.failure (nvidia-smi)");
     else if (row[1] == "Yes" && !knows_recovery)
@@ -99,7 +99,7 @@ std::string health_now(const std::filesystem::path& root, const environment_map&
                           nvidia_smi_limit, answer_bytes_max);
   };
   const std::string recovery = ask("--query-gpu=index,gpu_recovery_action");
-  if (recovery.empty()) return text;  // it has not answered in time: the rest would be misjudged
+  if (recovery.empty()) return text;  // no answer in time: the rest would be misjudged
   add_to(text, judge_recovery(recovery));
   add_to(text, judge_gpu_memory(ask("--query-gpu=index,retired_pages.pending,"
                                     "ecc.errors.uncorrected.volatile.total"),

@@ -50,7 +50,7 @@ void judge_presence(const cluster_facts& facts, const std::vector<std::string>& 
          "see what happened there; the other nodes' findings about it are still shown"});
 }
 
-// Two doctors on one host, or two hosts with one address.
+// Finds two doctors on one host, and two hosts with one address.
 void judge_identities(const cluster_facts& facts, const std::vector<std::string>& names,
                       findings& found) {
   std::map<std::string, node_set> hosts;
@@ -77,7 +77,7 @@ void judge_identities(const cluster_facts& facts, const std::vector<std::string>
   }
 }
 
-// "2.31.1", "unknown"
+// Reads "2.31.1"; "unknown" is never enough.
 bool is_at_least(const std::string& version, unsigned major, unsigned minor) {
   const std::vector<std::string_view> parts = split(version, '.');
   if (parts.size() < 2) return false;
@@ -85,7 +85,7 @@ bool is_at_least(const std::string& version, unsigned major, unsigned minor) {
                     leading_number<unsigned>(parts[1]).value_or(0)) >= std::tuple(major, minor);
 }
 
-// What only NCCL can see, once its communicators are there.
+// Points to what only NCCL can see, once its communicators exist.
 void name_nccl_diagnostics(const std::string& version, findings& found) {
   if (!is_at_least(version, 2, 31)) return;
   found.push_back({"NCCL diagnostics", health::ok,
@@ -113,7 +113,7 @@ void judge_versions(const cluster_facts& facts, const std::vector<std::string>& 
     for (const auto& [version, nodes] : by_version)
       shown += (shown.empty() ? "" : ", ") + (version.empty() ? "none" : version) + " on " +
                list_of(nodes, names);
-    // NCCL refuses to work with another version; the others mostly do.
+    // NCCL refuses to work with another version; the other packages mostly work.
     found.push_back({what + " versions", what == "NCCL" ? health::error : health::warning, shown,
                      "install the same on all nodes"});
   }
@@ -194,7 +194,7 @@ void judge_folder(const cluster_facts& facts, const std::vector<std::string>& na
   found.push_back(made);
 }
 
-// What each has found wrong with itself; what several say is said once.
+// What each node has found wrong with itself; the same finding of several nodes is shown once.
 void judge_own(const cluster_facts& facts, const std::vector<std::string>& names, findings& found) {
   std::map<std::tuple<int, std::string, std::string, std::string>, node_set> all;
   for (std::uint32_t node = 0; node < facts.cards.size(); ++node) {

@@ -1,7 +1,7 @@
-// All that a doctor's meeting has found out, as findings: the nodes themselves, then what
-// judge_pairs.hpp says of them.
+// All findings of a doctor's meeting: those about the nodes, then those about pairs of nodes
+// (judge_pairs.hpp).
 //
-// Every node has the same facts, and so the same findings.
+// Every node has the same facts and so shows the same findings.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"

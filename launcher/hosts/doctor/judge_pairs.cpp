@@ -17,7 +17,7 @@ constexpr std::int64_t slow_look_up = 1'000'000;   // us
 constexpr std::size_t slowest_shown = 3;
 constexpr double slow_share = 0.5;  // of the median
 
-// The value of one pair.
+// A value measured between two nodes.
 struct measured {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -102,7 +102,7 @@ findings judge_clocks(const cluster_facts& facts) {
   const std::vector<std::string> names = node_names(facts.cards);
   auto ahead = all_of(facts, [](const peer_seen& peer) { return peer.clock_ahead; });
   if (ahead.empty()) return {};
-  // Half a round trip is what such a measurement may be wrong by.
+  // Such a measurement may be off by half a round trip.
   const auto trips = all_of(facts, [](const peer_seen& peer) { return peer.round_trip; });
   const double doubt = trips.empty() ? 0 : trips.back().value / 2;
   double worst = 0;
@@ -110,7 +110,8 @@ findings judge_clocks(const cluster_facts& facts) {
     worst = std::max(worst, std::abs(each.value));
   if (worst <= clock_tolerance + doubt)
     return {{"clocks", health::ok, "within " + time_text(std::max(worst, doubt)), ""}};
-  // Of each node, what the others say in the middle; who is wrong is wrong to most.
+  // For each node, the median of what others say: a node whose clock is wrong is wrong for most
+  // others.
   std::map<std::uint32_t, std::vector<double>> of_node;
   for (const measured& each : ahead)
     of_node[each.to].push_back(each.value);
@@ -118,7 +119,7 @@ findings judge_clocks(const cluster_facts& facts) {
   for (const auto& [node, values] : of_node) {
     const double middle = values[values.size() / 2];  // they are sorted
     if (std::abs(middle) <= clock_tolerance + doubt) continue;
-    if (values.size() == 1 && middle < 0) continue;  // of two nodes one is named
+    if (values.size() == 1 && middle < 0) continue;  // of two nodes, name one
     found.push_back({"clocks", health::warning,
                      names[node] + " is " + time_text(std::abs(middle)) +
                          (middle > 0 ? " ahead of" : " behind") +
@@ -131,7 +132,7 @@ findings judge_clocks(const cluster_facts& facts) {
 
 findings judge_names(const cluster_facts& facts) {
   const std::vector<std::string> names = node_names(facts.cards);
-  using problem = std::pair<std::uint32_t, std::string>;  // whose name, and what of it
+  using problem = std::pair<std::uint32_t, std::string>;  // whose name, and what is wrong with it
   std::map<problem, std::set<std::uint32_t>> problems;
   std::size_t asked = 0;
   std::size_t good = 0;
@@ -177,7 +178,7 @@ findings judge_names(const cluster_facts& facts) {
 
 findings judge_addresses(const cluster_facts& facts) {
   const std::vector<std::string> names = node_names(facts.cards);
-  using problem = std::pair<std::uint32_t, std::string>;  // whose address, and what of it
+  using problem = std::pair<std::uint32_t, std::string>;  // whose address, and its trouble
   std::map<problem, std::set<std::uint32_t>> problems;
   std::size_t asked = 0;
   std::size_t good = 0;
@@ -192,7 +193,7 @@ findings judge_addresses(const cluster_facts& facts) {
     }
   }
   if (asked == 0) return {};
-  // That addresses have no names at all is common in clouds and pods, and harms little.
+  // Addresses without any name are common in clouds and pods and do little harm.
   findings found = {{"addresses of nodes", problems.empty() ? health::ok : health::warning,
                      fmt::format("{} of {} look-ups lead back to the node's name", good, asked),
                      problems.empty() ? ""

@@ -15,11 +15,11 @@ struct trouble {
   path_answer what = path_answer::ok;
   std::string words;
   std::set<std::string> places;  // "10.0.0.2:40111"
-  std::size_t tried = 0;         // places in all
+  std::size_t tried = 0;         // number of places that were tried
 };
 
-// The most frequent failure between two nodes, at the address that a job would use. `stalled`
-// comes from the one path that is asked for more than a connection.
+// The most frequent failure between two nodes at the address that a job would use. With equal
+// counts any of them will do. `stalled` comes from the only path on which much data is sent.
 trouble trouble_of(const node_card& to, const peer_seen& seen) {
   std::map<path_answer, std::size_t> counts;
   trouble found;
@@ -95,7 +95,7 @@ const char* advice_for(path_answer what) {
   }
 }
 
-// From several nodes to one, or from one to several, whichever makes fewer lines.
+// Groups failures from several nodes to one, or from one to several, whichever gives fewer lines.
 using group_key = std::tuple<path_answer, std::uint32_t, std::string>;
 
 struct group {
@@ -185,7 +185,7 @@ void judge_packet_sizes(const cluster_facts& facts, const std::vector<std::strin
                                     : ""});
 }
 
-// Empty: each has tried each.
+// Empty if every pair was tried.
 std::string share_words(std::size_t nodes) {
   if (nodes <= all_pairs_max) return {};
   const std::size_t tried = order_of_others(0, static_cast<std::uint32_t>(nodes)).size();
@@ -214,7 +214,7 @@ findings judge_reach(const cluster_facts& facts) {
 
 namespace {
 
-// By how many others it was reached, of those that tried.
+// How many others have reached it, and how many have tried.
 std::pair<std::size_t, std::size_t> reached(const cluster_facts& facts, std::uint32_t node,
                                             const std::string& address) {
   std::size_t good = 0;
@@ -235,7 +235,7 @@ std::pair<std::size_t, std::size_t> reached(const cluster_facts& facts, std::uin
 
 findings judge_nccl_interfaces(const cluster_facts& facts) {
   const std::vector<std::string> names = node_names(facts.cards);
-  std::map<std::string, std::set<std::uint32_t>> wrong;  // by the sentence's end
+  std::map<std::string, std::set<std::uint32_t>> wrong;  // by the end of the sentence
   std::map<std::string, std::set<std::uint32_t>> right;  // by interface
   std::set<std::string> better;
   for (std::uint32_t node = 0; node < facts.cards.size(); ++node) {

@@ -25,11 +25,11 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t mib = 1024 * 1024;
 constexpr std::uint64_t gib = 1024 * mib;
-// Eight workers with a few DataLoader processes each have some hundred pipes, files and sockets.
+// Eight workers with a few DataLoader processes each use some hundred pipes, files and sockets.
 constexpr std::uint64_t open_files_enough = 4096;
 constexpr std::uint64_t processes_enough = 1000;
-constexpr std::uint64_t memory_enough = gib;         // PyTorch takes 0.4 GiB a worker once imported
-constexpr std::uint64_t shared_memory_enough = gib;  // containers have 64 MiB unless told otherwise
+constexpr std::uint64_t memory_enough = gib;  // PyTorch takes 0.4 GiB per worker once imported
+constexpr std::uint64_t shared_memory_enough = gib;  // containers have 64 MiB unless configured
 constexpr std::uint64_t disk_enough = gib;
 
 std::optional<std::uint64_t> hard_limit(int resource) {
@@ -71,7 +71,7 @@ bool is_clock_set() {
   return answer >= 0 && answer != TIME_ERROR && (state.status & STA_UNSYNC) == 0;
 }
 
-// The folder of the state, or as much of its path as is there; all of it where that is not said.
+// The state folder, or the part of its path that exists; the whole path if that is unknown.
 std::string state_folder(const environment_map& environment, duration limit) {
   std::string wanted = variable_or_empty(environment, "XDG_STATE_HOME");
   if (wanted.empty()) wanted = variable_or_empty(environment, "HOME");
@@ -97,7 +97,7 @@ finding judge_open_files(const limit_facts& facts) {
 }
 
 void judge_locked_memory(const limit_facts& facts, findings& found) {
-  if (!facts.has_infiniband) return;  // nothing else that NCCL uses locks much
+  if (!facts.has_infiniband) return;  // nothing else that NCCL uses locks much memory
   const bool is_limited = facts.locked_memory.has_value();
   found.push_back({"locked memory", is_limited ? health::error : health::ok,
                    is_limited ? "at most " + size_text(*facts.locked_memory) : "no limit",

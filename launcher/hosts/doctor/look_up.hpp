@@ -1,7 +1,7 @@
-// A look-up of a host name for a thread that may wait, with a limit on how long.
+// A host name look-up for a thread that may block, with a time limit.
 //
-// Thread rule: any thread; blocks for `limit` at most. A look-up that the name service never
-// answers is left behind on a thread of its own.
+// Thread rule: any thread; blocks for up to `limit`. A look-up that the name service never answers
+// is left behind on a thread of its own.
 #pragma once
 
 #include "rendezvous/base/time.hpp"
@@ -25,10 +25,10 @@ struct name_of_address {
   std::string name;  // empty: it has none
 };
 
-// The other way round; `address` is numeric.
+// The reverse look-up; `address` must be numeric.
 name_of_address look_up_name_of(const std::string& address, duration limit);
 
-// "node-a" and "node-a.example.org" are one.
+// True for "node-a" and "node-a.example.org".
 bool is_one_host_name(std::string_view one, std::string_view two);
 
 }  // namespace ddprun::launcher::doctor

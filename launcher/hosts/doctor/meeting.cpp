@@ -17,10 +17,10 @@ using worker::store_client;
 
 constexpr auto pause_between_looks = 50ms;
 constexpr auto pause_between_beats = 250ms;
-// Every path takes packets of that size (RFC 879): what the nodes say of a path that loses large
-// ones arrives all the same.
+// Every path accepts packets of this size (RFC 879), so what nodes report about a path that drops
+// large packets still arrives.
 constexpr int segment_bytes_max = 536;
-// Of one question to the store, which answers at once when it is there.
+// For one request to the store, which answers at once if it is there.
 constexpr auto store_patience = 20s;
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -66,7 +66,7 @@ std::string range_text(const cli::node_range& nodes) {
   return nodes.min == nodes.max ? max : std::to_string(nodes.min) + ":" + max;
 }
 
-// Its token is what tells it apart, so that is never empty.
+// The token distinguishes nodes, so it is never empty.
 node_card foreign_card(const std::string& token, const std::string& text) {
   node_card card;
   card.token = token;
@@ -92,7 +92,7 @@ bool meeting::connect(std::string& problem) {
   return true;
 }
 
-// A card is there before its token is, and a beat, too.
+// The card and the first beat are stored before the token, so readers of the token find both.
 bool meeting::enter(const node_card& mine) {
   stop_beating();
   members_.clear();
@@ -103,8 +103,8 @@ bool meeting::enter(const node_card& mine) {
   if (is_lost(error_of(generation))) return false;
   generation_ = *generation;
   store_ = all_->with_prefix(generation_);
-  // Those who were killed have left their keys. In the generation just before, somebody may still
-  // be about to leave.
+  // Nodes that were killed have left their keys. The generation just before this one is spared,
+  // because some of its nodes may still be leaving.
   const std::uint64_t number = count_said(generation_);
   if (number > 2) forget(all_->with_prefix(std::to_string(number - 2)));
   if (is_lost(store_->set("beat/" + token_, "0", store_patience))) return false;
@@ -133,7 +133,7 @@ bool meeting::read_new_members() {
   return true;
 }
 
-// Of those, one that is there and of another version.
+// Finds among these nodes one of another version.
 const node_card* meeting::find_foreign(const std::vector<std::string>& tokens) const {
   for (const std::string& token : tokens) {
     if (foreign_.contains(token)) return &met_.at(token);
@@ -191,7 +191,7 @@ meeting::gathering meeting::take_roster(std::string& problem) {
     own_ = static_cast<std::uint32_t>(own - tokens.begin());
     return gathering::settled;
   }
-  // Those of a meeting that was killed are on its roster for ever.
+  // The nodes of a killed meeting stay on its roster for ever.
   feel_pulses(tokens);
   for (const std::string& token : tokens) {
     if (!pulses_[token].has_changed) continue;
@@ -258,7 +258,7 @@ bool meeting::join(const node_card& mine, std::string& problem) {
   return now == gathering::settled;
 }
 
-// True while somebody is missing.
+// Returns true while a node is missing.
 bool meeting::find_who_left(std::set<std::uint32_t>& missing, const std::string& phase) {
   const auto done = store_->get("done/" + phase, store_patience);
   if (is_lost(error_of(done))) return false;
@@ -289,7 +289,7 @@ std::set<std::uint32_t> meeting::wait_for_others(const std::string& phase, durat
     if (index != own_ && !gone_.contains(index)) missing.insert(index);
   }
   std::set<std::uint32_t> here = missing;
-  // Silence counts from now on: they were not listened to meanwhile.
+  // Silence counts from now: nobody listened to the beats before.
   pulses_.clear();
   const time_point until = steady_clock::now() + limit;
   while (find_who_left(missing, phase) && steady_clock::now() < until)
@@ -324,21 +324,22 @@ std::vector<std::optional<std::string>> meeting::exchange(const std::string& pha
 
 void meeting::leave() {
   wait_for_others("leave", options_.silence_max);
-  // All have read them. They are the largest, and go even where somebody does not come to leave.
+  // All have read these keys. They are the largest, so they are deleted even if a node never comes
+  // to leave.
   for (const std::string& key : words_) {
     if (problem_.empty()) is_lost(error_of(store_->delete_key(key, store_patience)));
   }
   end_generation();
   stop_beating();
   if (!problem_.empty()) return;
-  // Others may still ask for the beats, and would wait for one that is gone: only the last one may
-  // delete them. Where somebody has gone there is no last one, and a later meeting does it.
+  // Others may still read the beats and would wait for missing keys, so only the last node deletes
+  // them. If a node has gone there is no last one, and a later meeting cleans up.
   const auto left = store_->add("left", 1, store_patience);
   if (is_lost(error_of(left))) return;
   if (*left == static_cast<std::int64_t>(cards_.size())) forget(*store_);
 }
 
-// Those on the roster; all who came where there is none.
+// Looks at the nodes on the roster, or at all members if there is no roster.
 bool meeting::is_anybody_left() {
   const auto generation = all_->get("generation", store_patience);
   if (is_lost(error_of(generation)) || *generation != generation_) return false;

@@ -1,22 +1,21 @@
-// A meeting of the nodes of `ddprun doctor --nnodes N`: they find each other in the TCPStore that a
-// rendezvous daemon serves at its port, and leave there what they have to say. No other protocol is
-// spoken for it.
+// A meeting of the nodes of `ddprun doctor --nnodes N`: they find each other in the TCPStore at a
+// rendezvous daemon's port, and exchange their messages there. No other protocol is involved.
 //
-// Keys, all below "ddprun-doctor/<run id>/": `generation` counts meetings, and below its number are
-//   members          the tokens of those who came, a line each, in the order of their coming
+// Keys, all below "ddprun-doctor/<run id>/": `generation` counts meetings; below its number are
+//   members          the tokens of the nodes, a line each, in order of arrival
 //   card/<token>     node_card, as JSON
-//   beat/<token>     a number that grows four times a second, as long as its node is there
-//   roster           the tokens of those who take part, once that is settled; their order counts
-//   done/<phase>     the indexes of those who have left a word for this phase, a line each
+//   beat/<token>     a number that grows four times a second while its node is alive
+//   roster           the tokens of the nodes that take part, once decided, in order
+//   done/<phase>     the indexes of the nodes that are done with this phase, a line each
 //   word/<phase>/<index>
-//   left             how many have read all that they will read
-// A node that finds a meeting whose members have gone begins the next generation, and so do all
-// at the end. The last one to leave deletes the generation's keys: a standing daemon would keep
-// them for ever.
+//   left             how many nodes will read nothing more
+// A node that finds a meeting whose members have gone starts the next generation, and so do all
+// nodes at the end. The last one to leave deletes the generation's keys, which a long-running
+// daemon would keep for ever.
 //
-// A node that says nothing for `silence_max` has gone: nobody waits for it any more.
+// A node that is silent for `silence_max` counts as gone, and nobody waits for it any more.
 //
-// Thread rule: one thread; the beats are sent by one of its own, over a connection of its own.
+// Thread rule: one thread; beats are sent by another thread over a connection of its own.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"
@@ -37,7 +36,7 @@ struct meeting_options {
   cli::endpoint_address endpoint;
   std::string run_id = "none";
   cli::node_range nodes;
-  duration wait = std::chrono::seconds(60);  // for the others to come
+  duration wait = std::chrono::seconds(60);  // for the other nodes to come
   duration silence_max = std::chrono::seconds(6);
 };
 
@@ -48,36 +47,36 @@ class meeting {
   meeting(const meeting&) = delete;
   meeting& operator=(const meeting&) = delete;
 
-  // Waits until all have come (of MIN:MAX that is MAX), or as many as there are when the time is
-  // over. False: this node is
-  // alone with `problem`, a sentence: the daemon is not reached, or others do not agree.
+  // Waits until all nodes have come (MAX of MIN:MAX), or takes those that are there when the time
+  // is up. False: this node is alone, and `problem` says why in a sentence: the daemon is
+  // unreachable, or others do not agree.
   bool join(const node_card& mine, std::string& problem);
 
   const std::vector<node_card>& cards() const { return cards_; }
   std::uint32_t own_index() const { return own_; }
 
-  // Until all others that are still there are as far as this node, `limit` at most. By index, who
-  // is.
+  // Waits, up to `limit`, until all remaining nodes have reached this point. Returns the indexes of
+  // those that have.
   std::set<std::uint32_t> wait_for_others(const std::string& phase, duration limit);
-  // Leaves `word`, and waits until all others that are still there have left theirs, `limit` at
-  // most; by index, none for those that did not.
+  // Leaves `word`, and waits, up to `limit`, until all remaining nodes have left theirs. By index;
+  // empty for those that have not.
   std::vector<std::optional<std::string>> exchange(const std::string& phase,
                                                    const std::string& word, duration limit);
 
-  // Why, of each that went: "says nothing any more".
+  // Why each lost node is gone: "says nothing any more".
   const std::map<std::uint32_t, std::string>& gone() const { return gone_; }
-  // Of the store itself, when it has gone; empty: it is there.
+  // Why the store is gone; empty: it is there.
   const std::string& problem() const { return problem_; }
 
-  // Waits until all are ready to part, as whoever holds the daemon must, and ends the generation.
+  // Waits until all are ready to part, as the node with the daemon must, and ends the generation.
   void leave();
 
-  // For a node that could not join and holds the daemon: waits until the others, which meet without
-  // it, have ended their meeting or have gone.
+  // For a node that could not join but runs the daemon: waits until the others, which meet without
+  // it, have finished or gone.
   void outlast_others();
 
  private:
-  // Of a beat: what it was, and since when.
+  // A node's last beat, and since when it is unchanged.
   struct pulse {
     std::string beat;
     time_point since;
@@ -103,16 +102,16 @@ class meeting {
 
   meeting_options options_;
   std::optional<worker::store_client> all_;    // with the run's prefix
-  std::optional<worker::store_client> store_;  // with the generation's
+  std::optional<worker::store_client> store_;  // with the generation's prefix
   std::string generation_;
   std::string token_;
-  std::vector<std::string> members_;      // as far as they are known
+  std::vector<std::string> members_;      // as far as known
   std::map<std::string, node_card> met_;  // by token
-  std::set<std::string> foreign_;         // tokens of those whose cards are not understood
+  std::set<std::string> foreign_;         // nodes with cards of another version
   std::map<std::string, pulse> pulses_;   // by token
   std::vector<node_card> cards_;
   std::uint32_t own_ = 0;
-  std::vector<std::string> words_;  // the keys of what was left here
+  std::vector<std::string> words_;  // the keys of the messages that this node has left
   std::map<std::uint32_t, std::string> gone_;
   std::string problem_;
   std::thread beats_;

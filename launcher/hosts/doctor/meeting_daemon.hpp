@@ -1,6 +1,6 @@
-// The rendezvous daemon at which the nodes of a doctor's meeting find each other, where none
-// listens at the endpoint and that is this host. It ends with the doctor and keeps nothing; agents
-// of a job that come meanwhile look for the next one then.
+// The rendezvous daemon for a doctor's meeting, if the endpoint is this host and nobody listens
+// there. It ends with the doctor and persists nothing; agents of a job that come meanwhile then
+// look for the next daemon.
 //
 // Thread rule: one thread; the daemon has its own.
 #pragma once
@@ -21,14 +21,14 @@ class meeting_daemon {
   meeting_daemon(const meeting_daemon&) = delete;
   meeting_daemon& operator=(const meeting_daemon&) = delete;
 
-  // Listens at the endpoint's port; only on loopback where the endpoint is that. Errors: the
-  // system's, the port in use among them; `problem` has the sentence.
+  // Listens at the endpoint's port, only on loopback if the endpoint is loopback. Errors: the
+  // system's, including a port in use; `problem` has the sentence.
   error_code open(const cli::endpoint_address& endpoint, std::string& problem);
   bool is_open() const { return server_ != nullptr; }
 
  private:
   socket_thread thread_;
-  std::unique_ptr<server::server> server_;  // on the thread, while that runs
+  std::unique_ptr<server::server> server_;  // used on the thread while that runs
 };
 
 }  // namespace ddprun::launcher::doctor

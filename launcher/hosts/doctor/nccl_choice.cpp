@@ -7,7 +7,7 @@
 namespace ddprun::launcher::doctor {
 namespace {
 
-// NCCL's list of interfaces, and what an interface has to be.
+// NCCL's list of interfaces, with its forms.
 struct interface_filter {
   std::vector<std::string> names;
   bool is_whole = false;

@@ -1,4 +1,4 @@
-// Which network interface NCCL takes for its bootstrap: the first that suits it, reachable or not
+// Predicts the network interface for NCCL's bootstrap: the first suitable one, reachable or not
 // (NCCL 2.30, src/misc/socket.cc: ncclFindInterfaces).
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace ddprun::launcher::doctor {
 
-// `own`: in the kernel's order, loopback among them. `wanted`: NCCL_SOCKET_IFNAME, "eth,ib"
-// (beginnings of names), "=eth0" (whole names), "^docker" (not these); empty: not set. None: NCCL
+// `own`: in the kernel's order, including loopback. `wanted`: NCCL_SOCKET_IFNAME, "eth,ib"
+// (prefixes), "=eth0" (whole names), "^docker" (exclusions); empty: not set. Empty result: NCCL
 // would say "no socket interface found".
 std::optional<interface_address> nccl_choice(const std::vector<interface_address>& own,
                                              const std::string& wanted);

@@ -70,7 +70,7 @@ finding judge_interfaces(const network_facts& facts) {
       with_address.size() > 1 ? "where nodes meet by another one than the first: --network" : ""};
 }
 
-// "eth,ib" are beginnings of names, "=eth0" whole names, "^docker" those to leave out: NCCL's form.
+// NCCL's form: "eth,ib" are prefixes, "=eth0" whole names, "^docker" exclusions.
 bool nccl_finds(const std::string& wanted, const std::vector<std::string>& interfaces) {
   const bool is_whole = wanted.starts_with('=');
   for (const std::string_view part : split(std::string_view(wanted).substr(is_whole), ',')) {
@@ -203,7 +203,7 @@ endpoint_facts read_endpoint(const fs::path& root, const cli::endpoint_address& 
 
 namespace {
 
-// A service manager may have opened the port for the daemon, or a container's engine for one in it.
+// A service manager may hold the port for the daemon, or a container engine for one inside.
 void judge_holder(const endpoint_facts& facts, finding& found) {
   if (!facts.holder) {
     found.seen += " is this node, and somebody listens there";

@@ -1,4 +1,4 @@
-// How the nodes of a doctor's meeting are called in a sentence.
+// The names of a doctor's nodes in sentences.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"
@@ -7,7 +7,7 @@
 
 namespace ddprun::launcher::doctor {
 
-// Its host's name; where others have that, too, with its address: "node (10.0.0.1)".
+// The host's name, with the address if several hosts have that name: "node (10.0.0.1)".
 std::vector<std::string> node_names(const std::vector<node_card>& cards);
 
 // "node-a, node-b, node-c and 29 more"; "all 32 nodes".

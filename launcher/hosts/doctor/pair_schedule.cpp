@@ -26,8 +26,8 @@ std::uint32_t tournament_steps(std::uint32_t nodes) {
   return static_cast<std::uint32_t>(order_of_others(0, nodes).size());
 }
 
-// The circle method: two nodes meet in the step that their indexes add up to, modulo the steps; the
-// last of an even number of nodes meets whoever would meet itself.
+// The circle method: two nodes meet in the step that equals the sum of their indexes, modulo the
+// number of steps; the last of an even number of nodes meets the one that would meet itself.
 std::optional<std::uint32_t> tournament_partner(std::uint32_t own, std::uint32_t step,
                                                 std::uint32_t nodes) {
   const std::uint32_t steps = steps_of_all(nodes);

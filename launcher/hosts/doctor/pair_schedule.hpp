@@ -1,12 +1,13 @@
-// In which order the nodes of a doctor's meeting turn to each other: to all, as long as they are
-// few. Each node reads what each has seen of each, some 250 bytes a pair: 128 nodes draw half a GB
-// from the daemon in all, 256 would draw 4 GB, and 13 connections a pair would be 800,000.
+// In which order the nodes of a doctor's meeting try each other. If there are few, each tries all
+// others. Each node reads what every node has seen of every other, some 250 bytes per pair: 128
+// nodes read half a GB from the daemon in total, 256 would read 4 GB and, with 13 connections per
+// pair, make 800,000.
 //
-// Where they are more, each turns to those 1, 2, 4, 8, ... places further on. Every node is tried
-// by as many as it tries itself, near and far in their order: what is wrong with a node, or between
-// two groups of them, is seen; what is wrong between two nodes alone may not be.
+// If there are more, each node tries those 1, 2, 4, 8, ... positions further on. So every node is
+// tried by as many as it tries, near and far. This finds what is wrong with a node, or between two
+// groups, but not always what is wrong between just two nodes.
 //
-// Thread rule: pure functions over indexes, from 0.
+// Thread rule: pure functions of indexes from 0.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +18,13 @@ namespace ddprun::launcher::doctor {
 
 inline constexpr std::uint32_t all_pairs_max = 128;  // nodes
 
-// Whom `own` tries, beginning with the next one: when all begin at once, no node is asked by more
-// than one in the first step, nor in any other.
+// The nodes that `own` tries, starting with the next one: if all start together, no node is tried
+// by more than one other in any step.
 std::vector<std::uint32_t> order_of_others(std::uint32_t own, std::uint32_t nodes);
 
-// A tournament in which each node meets each other once, and one at a time: in step `step` of
-// `tournament_steps` this is the partner of `own`; none: it rests. Where not all pairs are tried it
-// has as many steps as `order_of_others` has others.
+// A tournament in which each node meets each other once, one at a time: the partner of `own` in
+// step `step` of `tournament_steps`; empty: it pauses. If not all pairs are tried, there are as
+// many steps as `order_of_others` has nodes.
 std::uint32_t tournament_steps(std::uint32_t nodes);
 std::optional<std::uint32_t> tournament_partner(std::uint32_t own, std::uint32_t step,
                                                 std::uint32_t nodes);

@@ -13,11 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The links of a process's descriptors to such sockets: "socket:[4711]".
+// Sockets as they appear in a process's descriptors: "socket:[4711]".
 using socket_names = std::set<std::string>;
 
-// A line: "0: 0100007F:72D8 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 ...",
-// with the port and the state (0A: it listens) as hexadecimal numbers.
+// Reads lines such as "0: 0100007F:72D8 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0
+// 4711 ...", with port and state (0A: listening) in hexadecimal.
 void add_listening(const std::string& table, std::uint16_t port, socket_names& found) {
   const std::string wanted = fmt::format(":{:04X}", port);
   std::istringstream lines(table);

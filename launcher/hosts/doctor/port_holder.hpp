@@ -1,5 +1,5 @@
-// Which process of this node listens on a port: what an old job has left there would keep the next
-// one out.
+// Finds the process of this node that listens on a port: one left over from an old job would keep
+// the next one out.
 //
 // Thread rule: any thread. It reads all of /proc, which takes milliseconds on a busy host.
 #pragma once
@@ -14,14 +14,14 @@ namespace ddprun::launcher::doctor {
 
 struct port_holder {
   pid_t pid = -1;
-  std::string program;  // its file's name
+  std::string program;  // name of its file
 };
 
-// Of several that share the socket, one of ddprun's programs where there is one. None: nobody
-// listens there, or only processes that this user may not look at.
+// If several processes share the socket, prefers a ddprun program. Empty: nobody listens there, or
+// only processes that this user may not inspect.
 std::optional<port_holder> find_port_holder(const std::filesystem::path& root, std::uint16_t port);
 
-// Whether it is a program of ddprun's, whatever its version.
+// True if it is a ddprun program of any version.
 bool is_own_program(const port_holder& holder);
 
 }  // namespace ddprun::launcher::doctor

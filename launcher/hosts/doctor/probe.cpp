@@ -17,14 +17,14 @@ using std::chrono::steady_clock;
 using worker::blocking_stream;
 using worker::deadline;
 
-constexpr std::size_t bulk_bytes = 256 * 1024;  // some hundred packets
+constexpr std::size_t bulk_bytes = 256 * 1024;  // a few hundred packets
 constexpr int clock_questions = 8;
 
 std::int64_t micros(duration value) {
   return to_micros(value);
 }
 
-// 0: connected; else errno's number. The dialer of net/ has it in words only.
+// Returns 0 or errno; net/dialer only gives a text.
 int connect_by(int descriptor, const net::tcp::endpoint& to, const deadline& until) {
   if (::connect(descriptor, to.data(), static_cast<socklen_t>(to.size())) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -68,7 +68,7 @@ std::optional<blocking_stream> dial(const probe_target& target, duration limit, 
   return {};
 }
 
-// So many bytes of an answer; empty: they did not come.
+// Reads so many bytes; empty: they did not arrive.
 std::string read_bytes(blocking_stream& stream, std::size_t count, const deadline& until) {
   std::string bytes;
   while (bytes.size() < count) {
@@ -143,8 +143,8 @@ std::optional<double> measure_speed(const probe_target& target, duration time,
   if (!stream || !greet(*stream, target, limits.reply, path)) return {};
   const deadline until = time;
   std::optional<double> best;
-  // Each transfer is twice as long as the one before, so that the start of the connection and the
-  // wait for its end count little in the last ones.
+  // Each transfer is twice as long as the one before, so that connection start and the final wait
+  // count little in the last ones.
   for (std::size_t bytes = 1024 * 1024; !until.passed();
        bytes = std::min(bytes * 2, std::size_t{1} << 30)) {
     const time_point begin = steady_clock::now();

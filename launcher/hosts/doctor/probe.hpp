@@ -1,5 +1,5 @@
-// Asks another node at one of its probe ports: whether it can be reached, by whom it is answered,
-// whether many bytes pass as well as few, how far away it is and what its clock says.
+// Asks another node at one of its probe ports: whether it is reachable, which node answers, whether
+// large packets pass, how far away it is, and what its clock says.
 //
 // Thread rule: any thread; blocks, within the limits.
 #pragma once
@@ -20,8 +20,8 @@ struct probe_limits {
 struct probe_target {
   std::string address;  // numeric
   std::uint16_t port = 0;
-  std::string token;     // of who is to answer
-  bool is_main = false;  // also bulk, round trip and clock
+  std::string token;     // of the node that should answer
+  bool is_main = false;  // also test bulk data, round trip and clock
 };
 
 struct probe_result {
@@ -32,7 +32,7 @@ struct probe_result {
 
 probe_result probe(const probe_target& target, const probe_limits& limits = {});
 
-// MiB/s from here to there, in about `time`; none: not reached, or it went in the middle.
+// MiB/s from here to there, measured for about `time`; empty: not reached, or it broke off.
 std::optional<double> measure_speed(const probe_target& target, duration time,
                                     const probe_limits& limits = {});
 

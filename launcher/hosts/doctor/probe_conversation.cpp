@@ -25,7 +25,7 @@ std::uint64_t number_of_eight_bytes(std::string_view bytes) {
   return value;
 }
 
-// False: nobody sends so much.
+// Returns false if the length is invalid: nobody sends that much.
 bool probe_conversation::take_length(std::string_view& bytes) {
   while (length_bytes_missing_ > 0 && !bytes.empty()) {
     const int at = 8 - length_bytes_missing_--;
@@ -56,7 +56,7 @@ bool probe_conversation::take(std::string_view bytes, std::int64_t clock, std::s
       if (order == 't') answer += eight_bytes(static_cast<std::uint64_t>(clock));
       if (order == 'b') length_bytes_missing_ = 8;
       if (order != 't' && order != 'b') return false;
-      // Of an asker that takes no answers.
+      // The peer does not read the answers.
       if (answer.size() > 64 * 1024) return false;
     }
   }

@@ -1,12 +1,13 @@
-// One conversation at a probe port, as the node that is asked has it: what bytes mean, and what is
-// said back.
+// The protocol at a probe port, from the side of the node that is asked: what bytes mean, and the
+// answers.
 //
-//   asker:    "ddprun doctor 1\n"          this node:  its token, 32 bytes
-//             "t"                                      its clock: 8 bytes, little-endian, ns since
-//             1970 "b" and 8 bytes: a length,               "k", when the last of them is here then
-//             so many bytes of anything
+// asker: "ddprun doctor 1
+// " -> this node's token, 32 bytes;
+// asker: "t" -> this node's clock: 8 bytes, little-endian, ns since 1970;
+// asker: "b", 8 bytes with a length, and that many bytes of any kind -> "k" when the last one is
+// here.
 //
-// Bytes may come in any pieces. Whoever begins otherwise is a stranger and hears nothing.
+// Bytes may arrive in any pieces. A peer that starts otherwise is a stranger and gets no answer.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +24,10 @@ class probe_conversation {
  public:
   explicit probe_conversation(std::string token) : token_(std::move(token)) {}
 
-  // `clock` is this node's, ns since 1970. False: not ours, or not in order: close.
+  // `clock` is this node's, ns since 1970. False: a stranger, or out of order; close.
   bool take(std::string_view bytes, std::int64_t clock, std::string& answer);
 
-  // It has greeted as one of us does.
+  // True once the peer has sent our greeting.
   bool is_known() const { return greeted_ == probe_greeting.size(); }
 
  private:
@@ -39,10 +40,10 @@ class probe_conversation {
   std::uint64_t bytes_missing_ = 0;
 };
 
-// This node's: ns since 1970.
+// This node's clock, ns since 1970.
 std::int64_t wall_clock();
 
-// The eight bytes of a clock or a length.
+// A clock value or length as eight bytes.
 std::string eight_bytes(std::uint64_t value);
 std::uint64_t number_of_eight_bytes(std::string_view bytes);
 

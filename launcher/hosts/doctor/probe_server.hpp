@@ -1,10 +1,11 @@
-// A probe server answers the other nodes of a doctor's meeting at a few random ports of this one,
-// as NCCL and Gloo would have them (probe_conversation.hpp).
+// A probe server answers the other nodes of a doctor's meeting at a few random ports of this node,
+// as NCCL and Gloo would use them (probe_conversation.hpp).
 //
-// Strangers do no harm: who says nothing for `silence_max`, or something else than a greeting, is
-// closed, and where there are `guests_max` the oldest goes that has not greeted, else the new one.
+// Strangers do no harm: a peer that is silent for `silence_max`, or sends anything but a greeting,
+// is closed. With `guests_max` peers, the oldest without a greeting is closed, otherwise the new
+// one.
 //
-// Thread rule: made and destroyed by one thread; it answers on one of its own.
+// Thread rule: created and destroyed by one thread; it answers on a thread of its own.
 #pragma once
 
 #include "launcher/agent/socket_thread.hpp"
@@ -32,7 +33,8 @@ class probe_server {
   probe_server(const probe_server&) = delete;
   probe_server& operator=(const probe_server&) = delete;
 
-  // At `count` ports of all interfaces, which the kernel chooses. False: `problem` says why not.
+  // Listens on `count` ports of all interfaces that the kernel picks. False: `problem` says why
+  // not.
   bool start(std::size_t count, std::string& problem);
   const std::vector<std::uint16_t>& ports() const { return ports_; }
 
@@ -50,7 +52,7 @@ class probe_server {
   std::vector<std::uint16_t> ports_;
   socket_thread thread_;
   std::list<net::listener> listeners_;
-  std::list<std::shared_ptr<guest>> guests_;  // the oldest first; on the thread only
+  std::list<std::shared_ptr<guest>> guests_;  // the oldest first; used on the thread only
 };
 
 }  // namespace ddprun::launcher::doctor

@@ -13,7 +13,7 @@
 namespace ddprun::launcher::doctor {
 namespace {
 
-// "2.15.0+cu132" was built for CUDA 13.2: 13020 as the driver counts. 0: for none.
+// The CUDA of "2.15.0+cu132" in the driver's form: 13020. 0: built without CUDA.
 int cuda_of(const std::string& torch) {
   const std::size_t at = torch.find("+cu");
   if (at == std::string::npos) return 0;
@@ -58,7 +58,8 @@ findings judge_python(const python_facts& facts) {
   findings found = {
       {"Python", health::ok, fmt::format("{}: PyTorch {}", facts.python, facts.torch), {}}};
   const int wanted = cuda_of(facts.torch);
-  // Newer minor versions of CUDA run with the driver of an older one (CUDA Compatibility Guide).
+  // Newer minor versions of CUDA work with an older driver of the same major version (CUDA
+  // Compatibility Guide).
   if (wanted != 0 && facts.driver_cuda != 0) {
     const bool is_good = facts.driver_cuda / 1000 >= wanted / 1000;
     found.push_back({"CUDA", is_good ? health::ok : health::error,

@@ -1,8 +1,7 @@
-// The Python and the PyTorch that workers on this node would run with, and whether its CUDA and the
-// driver go together.
+// The Python and PyTorch that workers on this node would use, and whether its CUDA fits the driver.
 //
-// Thread rule: `read_python` any thread; it starts Python, and blocks for up to a minute where that
-// hangs. The judge is pure.
+// Thread rule: `read_python` may be called from any thread; it starts Python, and blocks for up to
+// a minute if that hangs. The judge is pure.
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"
@@ -13,11 +12,11 @@
 namespace ddprun::launcher::doctor {
 
 struct python_facts {
-  std::string python;   // its path; empty: there is none
-  std::string wanted;   // the name that was looked for
+  std::string python;   // its path; empty: not found
+  std::string wanted;   // the name that was searched
   std::string torch;    // "2.15.0+cu132"; empty: not installed
   std::string nccl;     // the library that PyTorch loads; empty: not a package
-  int driver_cuda = 0;  // the newest CUDA that the driver knows: 13020; 0: no driver
+  int driver_cuda = 0;  // the newest CUDA that the driver supports: 13020; 0: no driver
 };
 
 python_facts read_python(const environment_map& environment);

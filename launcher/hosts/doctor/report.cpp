@@ -104,7 +104,7 @@ std::string to_json(const findings& found, const std::string& node, const cluste
   object["ok"] = count_of(counted_ones, health::ok);
   object["warnings"] = count_of(counted_ones, health::warning);
   object["errors"] = count_of(counted_ones, health::error);
-  // What is no UTF-8 (a name in a file system) is shown by U+FFFD.
+  // Bytes that are not UTF-8 (a name in a file system) become U+FFFD.
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -13,7 +13,7 @@
 namespace ddprun::launcher::doctor {
 namespace {
 
-// An empty entry of PATH means the working directory, which is asked for in any case.
+// An empty entry of PATH means the working directory, which is checked anyway.
 std::vector<std::string> folders_of(const environment_map& environment) {
   std::vector<std::string> folders = {"."};
   const std::string path = variable_or_empty(environment, "PATH");

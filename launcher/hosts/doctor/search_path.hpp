@@ -1,7 +1,8 @@
-// Whether the folders answer in which every program of a job is looked for: those of PATH and the
-// working directory. One on a file server that hangs holds up whatever looks there.
+// Whether the folders respond that are searched for programs: those of PATH and the working
+// directory. One on a hanging file server blocks every search.
 //
-// Thread rule: any thread; `find_silent_folders` blocks for `patience` at most. The judge is pure.
+// Thread rule: any thread; `find_silent_folders` blocks for up to `patience`, and a second for each
+// folder that is then tried alone. The judge is pure.
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"
@@ -14,10 +15,10 @@ namespace ddprun::launcher::doctor {
 
 std::vector<std::string> find_silent_folders(const environment_map& environment);
 
-// One error for each.
+// One error for each folder.
 findings judge_silent_folders(const std::vector<std::string>& silent);
 
-// The same environment, without those in PATH: what is found elsewhere can be looked at.
+// The same environment without these folders in PATH, so that what is elsewhere can be examined.
 environment_map without_folders(environment_map environment,
                                 const std::vector<std::string>& silent);
 

@@ -20,12 +20,12 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-// To look for the others' files takes up to `folder_patience`.
+// Looking for the other nodes' files takes up to `folder_patience`.
 constexpr std::chrono::seconds folder_limit = folder_patience + 5s;
 
 using times = std::map<std::uint32_t, std::optional<std::int64_t>>;
 
-// statfs(2), and the file systems' own headers.
+// From statfs(2) and the file systems' own headers.
 std::string kind_of(const fs::path& folder) {
   static const std::map<std::uint32_t, const char*> kinds = {
       {0x6969, "nfs"},      {0xef53, "ext4"},      {0x01021994, "tmpfs"},  {0x0bd00bd0, "lustre"},
@@ -38,7 +38,7 @@ std::string kind_of(const fs::path& folder) {
   return kind == kinds.end() ? "unknown" : kind->second;
 }
 
-// Empty: it is written, and the server has it.
+// Returns the problem; empty: it is written and on the server.
 std::string write_text(const fs::path& file, const std::string& text) {
   const unique_fd open(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
   const auto size = static_cast<ssize_t>(text.size());
@@ -47,14 +47,14 @@ std::string write_text(const fs::path& file, const std::string& text) {
   return {};
 }
 
-// What each node writes: first its token, then that backwards.
+// The text that a node writes: first its token, then the token reversed, which has the same length.
 std::string text_of(const node_card& card, bool is_second) {
   std::string text = card.token;
   if (is_second) std::reverse(text.begin(), text.end());
   return text;
 }
 
-// What each other node is to have written, by its index.
+// The file expected from each other node, by its index.
 struct wanted_file {
   fs::path file;
   std::string text;
@@ -90,7 +90,7 @@ usable make_usable(const fs::path& place) {
   return {{}, kind_of(place)};
 }
 
-// Each look has a thread of its own, which may be left behind: it gets copies.
+// Each access runs on a thread of its own, which may be left behind, so it gets copies.
 class folder_look {
  public:
   folder_look(const fs::path& folder, meeting& others)
@@ -123,13 +123,13 @@ class folder_look {
     if (!problem.empty()) seen_.problem = problem;
   }
 
-  // By the others, from now on, for each that is there.
+  // How long each remaining node's file takes to appear, counted from now.
   times look_for(bool is_second) {
     return patiently([wanted = files_of_others(is_second)] { return look_for_all(wanted); },
                      times());
   }
 
-  // Also that of nodes that went: nobody else does.
+  // Removes our file, and those of nodes that have gone, because nobody else does.
   void clean_up() {
     std::vector<fs::path> files = {file_of(others_.own_index())};
     for (const auto& [index, why] : others_.gone())
@@ -138,7 +138,7 @@ class folder_look {
         [files, place = place_] {
           for (const fs::path& file : files)
             ::unlink(file.c_str());
-          return ::rmdir(place.c_str()) == 0;  // by the last one
+          return ::rmdir(place.c_str()) == 0;  // the last node succeeds
         },
         false);
   }
@@ -157,7 +157,7 @@ class folder_look {
     return files;
   }
 
-  // `nothing` where the folder is of no use, from the first time on that it does not answer.
+  // Returns `nothing` if the folder is unusable, which it is once it has not answered.
   template <typename Work, typename Answer>
   Answer patiently(Work work, Answer nothing) {
     if (!is_usable_) return nothing;
@@ -186,7 +186,7 @@ folder_seen examine_folder(const fs::path& folder, meeting& others) {
   look.wait_for_others("folder-read");
   look.write(true);
   look.wait_for_others("folder-rewritten");
-  // What never appeared does not change.
+  // Files that never appeared cannot change.
   const bool sees_any = std::any_of(look.seen_.appeared.begin(), look.seen_.appeared.end(),
                                     [](const auto& each) { return each.second.has_value(); });
   if (sees_any) look.seen_.changed = look.look_for(true);

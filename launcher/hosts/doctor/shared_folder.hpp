@@ -1,12 +1,11 @@
-// Whether a folder that all nodes are to share is one and the same to all, and how long each goes
-// on seeing what was there before.
+// Checks whether all nodes share the same folder, and how long each one sees cached contents.
 //
-// Each node looks for the others' files, which are not there yet, so that whatever caches says so
-// to itself; then writes its own, looks until it sees theirs; writes another text of the same
-// length, and looks again. Nothing is left behind.
+// Each node looks for the others' files before they exist, so that caches remember their absence;
+// writes its own file and waits for theirs; writes another text of the same length, and looks
+// again. Nothing is left behind.
 //
 // Thread rule: one thread; blocks, within limits: a file system that does not answer is a problem
-// like others.
+// like any other.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"

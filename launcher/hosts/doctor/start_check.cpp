@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The driver that CUDA 11, 12 and 13 need at least, whatever their minor version.
+// The oldest driver for CUDA 11, 12 and 13, whatever the minor version.
 struct needed_driver {
   int cuda;
   int driver;
@@ -27,7 +27,7 @@ constexpr needed_driver needed_drivers[] = {{11, 450}, {12, 525}, {13, 580}};
 constexpr std::string_view always[] = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "shared memory",
                                        "open files",         "processes",          "locked memory"};
 
-// Of the doctor's findings those that matter to every job, and cost nothing to look at.
+// The doctor's findings that matter to every job and cost nothing to look for.
 bool is_for_a_start(const finding& each) {
   if (each.state == health::ok) return false;
   return std::find(std::begin(always), std::end(always), each.check) != std::end(always) ||
@@ -77,7 +77,7 @@ findings judge_driver(const std::string& driver, const std::string& torch) {
 
 findings check_room(const fs::path& root, const environment_map& environment) {
   limit_facts facts = read_limits(root, environment, duration::zero());
-  // Where no state can be kept an embedded daemon says so itself, and many jobs have none.
+  // If no state folder is usable, an embedded daemon reports that itself, and many jobs have none.
   std::erase_if(facts.folders, [](const folder_room& room) { return !room.problem.empty(); });
   return judge_limits(facts);
 }
@@ -104,7 +104,7 @@ start_look::start_look(duration limit, const fs::path& root, const environment_m
         try {
           return check_start(root, environment);
         } catch (const std::exception&) {
-          return {};  // it is help, and not to be in the way
+          return {};  // the check only helps, so it must not disturb
         }
       }) {}
 

@@ -1,8 +1,8 @@
-// What `ddprun` itself looks at before its first round, by --check auto: the doctor's checks that
-// ask nobody but the kernel. What they find is said, a line each, and stops nothing.
+// What `ddprun` checks before its first round with --check auto: the doctor's checks that only need
+// the kernel. Findings are printed, one line each, and stop nothing.
 //
-// Thread rule: a `start_look` is one thread's; what takes longer than its limit, as a file system
-// that hangs, is left behind on a thread of its own and said nothing of. The others block.
+// Thread rule: a `start_look` is used by one thread; a check that exceeds its limit, such as on a
+// hanging file system, is left behind on a thread of its own and not reported. The functions block.
 #pragma once
 
 #include "launcher/base/begun_task.hpp"
@@ -20,34 +20,35 @@ namespace ddprun::launcher::doctor {
 
 inline constexpr std::chrono::milliseconds start_check_limit{50};
 
-// Interfaces that NCCL and Gloo are told to use, shared memory, limits, disks that are full, and
-// whether the driver is older than PyTorch's CUDA. Only what is not well.
+// Checks the interfaces named for NCCL and Gloo, shared memory, limits, full disks, and whether the
+// driver is too old for PyTorch's CUDA. Returns problems only.
 findings check_start(const std::filesystem::path& root, const environment_map& environment);
 
-// Of limits.hpp's checks what they find, well or not, in folders that can be written.
+// All findings of limits.hpp, good or bad, for folders that are writable.
 findings check_room(const std::filesystem::path& root, const environment_map& environment);
 
-// `check_start` beside whatever else the caller does.
+// Runs `check_start` while the caller does other work.
 class start_look {
  public:
   start_look(duration limit, const std::filesystem::path& root, const environment_map& environment);
 
-  // What was found, as lines: "GLOO_SOCKET_IFNAME: eth9 is no interface with an address here: unset
-  // it, or ...". None yet: nothing, unless the caller waits for what is left of the limit. Once.
+  // The findings as lines: "GLOO_SOCKET_IFNAME: eth9 is no interface with an address here: unset
+  // it, or ...". Empty: not ready yet; `waits`: wait for the rest of the limit. They are returned
+  // once.
   std::optional<std::vector<std::string>> take(bool waits);
 
  private:
   begun_task<findings> task_;
 };
 
-// The oldest drivers of each CUDA are in its release notes (CUDA Toolkit and minimum driver
-// versions). Empty where either is not known.
+// The oldest driver for each CUDA is in its release notes (CUDA Toolkit and minimum driver
+// versions). Returns nothing if either is unknown.
 findings judge_driver(const std::string& driver, const std::string& torch);
 
-// "535.54.03" of the first line of /proc/driver/nvidia/version; empty: there is none.
+// Finds "535.54.03" in the first line of /proc/driver/nvidia/version; empty: not there.
 std::string driver_in(const std::string& line);
 
-// That of the environment in which this Python is, by its files; empty where it is not found there.
+// PyTorch's version in the environment of this Python, read from its files; empty if not found.
 std::string torch_beside(const std::filesystem::path& python);
 
 }  // namespace ddprun::launcher::doctor
