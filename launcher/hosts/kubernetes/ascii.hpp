@@ -1,4 +1,4 @@
-// Characters of ASCII, whatever the locale says of them.
+// ASCII characters, independent of the locale.
 #pragma once
 
 namespace ddprun::launcher::kubernetes {

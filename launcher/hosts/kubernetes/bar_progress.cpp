@@ -17,7 +17,7 @@ std::optional<std::uint64_t> number_before(std::string_view text, std::size_t en
   return whole_number<std::uint64_t>(text.substr(begin, end - begin));
 }
 
-// "01:20", "1:02:03"; none: "?".
+// Reads "01:20" or "1:02:03"; empty for "?".
 std::optional<std::uint64_t> clock_seconds(std::string_view text) {
   std::uint64_t seconds = 0;
   for (const std::string_view part : split(text, ':')) {
@@ -43,7 +43,7 @@ struct epochs {
   std::uint64_t all = 1;
 };
 
-// "Epoch 3/10", "epoch [3/10]"; one of one where nothing is said.
+// Reads "Epoch 3/10" or "epoch [3/10]"; one of one if there is no epoch.
 epochs epochs_in(std::string_view front) {
   const auto is_same = [](char a, char b) { return to_small_letter(a) == b; };
   constexpr std::string_view word = "epoch";
@@ -61,7 +61,7 @@ std::optional<bar_progress> read_bar(std::string_view line) {
   const std::size_t sign = line.find('%');
   if (sign == std::string_view::npos) return std::nullopt;
   const std::string_view behind = line.substr(sign + 1);
-  // "45%|####" of tqdm, "]  45 % |" of ours; other percentages are no progress.
+  // "45%|####" of tqdm, "]  45 % |" of ours; other percentages are not progress.
   const bool is_bar = behind.starts_with('|') ||
                       (behind.starts_with(" |") && line.substr(0, sign).find("] ") != line.npos);
   const auto percent = number_before(line, sign);

@@ -75,7 +75,7 @@ void write_failure_policy(yaml_writer& yaml, const pod_shape& shape) {
   });
 }
 
-// The mapping below "spec" of a Job. The Trainer sets the number of pods by itself.
+// Writes the mapping below "spec" of a Job. The Trainer sets the number of pods itself.
 void write_job_spec(yaml_writer& yaml, const manifest_request& request, const pod_shape& shape,
                     bool has_size) {
   if (has_size) {
@@ -252,7 +252,7 @@ int write_manifest(const std::vector<std::string>& words) {
     std::fprintf(stderr, "ddprun manifest: %s\n", text.c_str());
     return usage_exit_code;
   };
-  // There is one kind of manifest, so that its help is that of all.
+  // There is only one kind of manifest, so --help shows its help.
   const bool asks_for_help = !words.empty() && (words.front() == "--help" || words.front() == "-h");
   if (!asks_for_help && (words.empty() || words.front() != "kubernetes")) {
     const std::string what = words.empty() ? "what for?" : "'" + words.front() + "' is not known;";

@@ -1,4 +1,4 @@
-// `ddprun manifest kubernetes`: the manifest of a job whose pods run ddprun.
+// `ddprun manifest kubernetes` writes the manifest of a job whose pods run ddprun.
 //
 // Sources of the formats: batch/v1 of Kubernetes 1.31 and later, jobset.x-k8s.io/v1alpha2,
 // trainer.kubeflow.org/v1alpha1 of Trainer 2.3, kubeflow.org/v1 of training-operator 1.9.
@@ -11,11 +11,11 @@
 
 namespace ddprun::launcher::kubernetes {
 
-// YAML, one document or more. Pure.
+// One or more YAML documents. Pure.
 std::string manifest_text(const manifest_request& request);
 
-// `words` are those behind "manifest". Writes to standard output. What the process exits with: 0; 2
-// for a mistake on the command line. Main thread, before any other exists.
+// `words` follow "manifest" on the command line. Writes to standard output. Returns the exit code:
+// 0; 2 for a usage error. Main thread, before any other exists.
 int write_manifest(const std::vector<std::string>& words);
 
 }  // namespace ddprun::launcher::kubernetes

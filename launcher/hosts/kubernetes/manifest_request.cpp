@@ -15,11 +15,11 @@
 namespace ddprun::launcher::kubernetes {
 namespace {
 
-// The Job controller's own limit for an Indexed Job.
+// The Job controller's limit for an Indexed Job.
 constexpr std::uint32_t pods_max = 100'000;
 constexpr std::uint32_t gpus_max = 64;
 
-// Behind what the agent itself may take until it has left: the container is taken down, too.
+// Added to the agent's own worst case, because the container takes time to end too.
 constexpr auto grace_margin = std::chrono::seconds(5);
 
 struct request_draft {
@@ -91,7 +91,7 @@ cli::checked apply_shared_memory(request_draft& of, const given_option& option) 
   return cli::keep(of.request.shared_memory, read_bytes(option.given, option.value));
 }
 
-// "DOMAIN/NAME".
+// Reads "DOMAIN/NAME".
 cli::checked read_resource(std::string& target, const given_option& option) {
   const std::size_t slash = option.value.find('/');
   const bool is_good =
@@ -194,7 +194,7 @@ bool is_own(const cli::option_spec& spec) {
                      [&](const manifest_row& each) { return each.spec.name == spec.name; });
 }
 
-// Its own options, and all of ddprun's that mean something in a pod.
+// The command's own options, and all of ddprun's that make sense in a pod.
 const cli::command& manifest_command() {
   static const cli::command made = [] {
     cli::command all = {"ddprun manifest kubernetes", "", true, cli::specs_of(manifest_table)};
@@ -221,7 +221,7 @@ pods: --max-restarts=3, --no-python, -m, ...
   return {};
 }
 
-// What the pods know better, or what would keep them from each other.
+// Refuses options that the pods know better, or that would keep the pods apart.
 cli::checked check_passed_on(const given_option& option) {
   static constexpr std::array meeting = {"rdzv-endpoint", "standalone",  "rdzv-backend",
                                          "master-addr",   "master-port", "node-rank",
@@ -242,7 +242,7 @@ std::string word_of(const given_option& option) {
   return option.spec->kind == cli::option_kind::flag ? name : name + "=" + option.value;
 }
 
-// "train" of "/data/My_train.py"; empty where nothing is left of it.
+// "train" from "/data/My_train.py"; "ddprun" if nothing usable is left.
 std::string name_of_script(std::string_view script) {
   script.remove_prefix(script.rfind('/') + 1);
   script = script.substr(0, script.find('.'));
@@ -262,7 +262,7 @@ std::string name_of_script(std::string_view script) {
   return name.empty() ? "ddprun" : name;
 }
 
-// Pods are called by it, which makes it longer: "train-node-0-12".
+// The pods' names are longer: "train-node-0-12".
 cli::checked check_name_length(const request_draft& of) {
   const manifest_request& request = of.request;
   const bool has_groups =
@@ -291,8 +291,8 @@ cli::checked check_utf8(const manifest_request& request) {
   return {};
 }
 
-// The line that a pod will run, read as the pod will read it: its mistakes are told here, and its
-// timers say how long a pod takes to go.
+// Reads the line that a pod will run as the pod will: its mistakes are reported here, and its
+// timers determine how long a pod takes to stop.
 cli::checked check_pods_line(manifest_request& request) {
   std::vector<std::string> line = {"--nnodes=" + std::to_string(request.nodes_min) + ":" +
                                    std::to_string(request.nodes_max)};

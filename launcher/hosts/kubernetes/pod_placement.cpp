@@ -15,7 +15,7 @@ std::string line_for(const std::string& name, const std::string& value) {
   return name + "=" + value;
 }
 
-// What a pod carries for another launcher; workers get their own, whatever it says.
+// Notes variables that a pod carries for another launcher; workers get their own values anyway.
 void note_contradictions(const environment_map& environment, hosts::placement& place) {
   const std::string rank = variable_or_empty(environment, "RANK");
   if (!rank.empty() && whole_number<std::uint32_t>(rank) != place.node_rank) {
@@ -42,7 +42,7 @@ hosts::placement_outcome place_index(const pod_facts& pod, const environment_map
   const auto index = whole_number<std::uint32_t>(index_text);
   if (!index) return cli::usage_error{given + " is not a pod index: who has set it?"};
   const std::string subdomain = subdomain_of(pod);
-  // An array of jobs that do not know each other.
+  // An array job: its pods do not know each other.
   if (subdomain.empty()) return {};
   const std::string ending = "-" + index_text;
   if (!pod.host_name.ends_with(ending)) {
@@ -87,7 +87,7 @@ hosts::placement_outcome place_replica(const pod_facts& pod, const environment_m
   place.engine = "Kubernetes PyTorchJob at " + master;
   place.nodes = *size;
   place.node_rank = *rank;
-  // The operator calls the first pod by its own loopback.
+  // The operator tells the first pod "localhost" as its own address.
   place.meeting_host = *rank == 0 && master == "localhost" ? pod.host_name : master;
   place.meeting_port = static_cast<std::uint16_t>(*port);
   const std::size_t end = place.meeting_host.rfind("-master-0");
@@ -105,8 +105,8 @@ pod_facts read_pod(const std::string& root) {
   return pod;
 }
 
-// Kubelet writes HOST.SUBDOMAIN.NAMESPACE.svc.DOMAIN. A pod in its node's own network has the
-// node's names, and the "corp" of gpu-7.corp.example is no subdomain.
+// Kubelet writes HOST.SUBDOMAIN.NAMESPACE.svc.DOMAIN. A pod in its node's network has the node's
+// names, and in gpu-7.corp.example "corp" is not a subdomain.
 std::string subdomain_of(const pod_facts& pod) {
   const std::string beginning = pod.host_name + ".";
   std::istringstream lines(pod.hosts_file);

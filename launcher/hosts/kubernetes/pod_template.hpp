@@ -1,5 +1,5 @@
-// The pod of a manifest, which is the same for all kinds: one container with ddprun as its first
-// process, /dev/shm, probes, resources and the time to leave.
+// The pod of a manifest, which all kinds share: one container with ddprun as its first process,
+// /dev/shm, probes, resources and the grace period.
 #pragma once
 
 #include "launcher/hosts/kubernetes/manifest_request.hpp"
@@ -11,25 +11,25 @@
 
 namespace ddprun::launcher::kubernetes {
 
-// What differs between the kinds.
+// How the kinds differ.
 struct pod_shape {
   std::string_view container = "ddprun";
   std::string_view subdomain = {};      // empty: the kind's own controller sets it
   std::string_view restarts = "Never";  // the pod's restartPolicy; empty: the controller sets it
   bool has_line = true;                 // image, command and resources are here
-  bool tells_size = true;               // the number of nodes and workers is on ddprun's line
-  bool knows_job = true;                // the Job's label says which one it is
+  bool tells_size = true;  // ddprun's command line has the numbers of nodes and workers
+  bool knows_job = true;   // the Job's label identifies it
 };
 
-// What ddprun is given in a pod, the script and its arguments last.
+// ddprun's arguments in a pod; the script and its arguments come last.
 std::vector<std::string> pod_arguments(const manifest_request& request, const pod_shape& shape);
 
-// "command" and "args".
+// Writes "command" and "args".
 void write_line(yaml_writer& yaml, const manifest_request& request, const pod_shape& shape);
-// "limits" and "requests".
+// Writes "limits" and "requests".
 void write_resources(yaml_writer& yaml, const manifest_request& request);
 
-// The mapping below "template" of a Job: metadata and spec.
+// Writes the mapping below "template" of a Job: metadata and spec.
 void write_pod(yaml_writer& yaml, const manifest_request& request, const pod_shape& shape);
 
 }  // namespace ddprun::launcher::kubernetes

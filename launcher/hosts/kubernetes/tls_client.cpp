@@ -10,7 +10,7 @@
 namespace ddprun::launcher::kubernetes {
 namespace {
 
-// openssl/ssl.h and x509_vfy.h of OpenSSL 1.1 and 3, which agree on these.
+// From openssl/ssl.h and x509_vfy.h; OpenSSL 1.1 and 3 agree on these.
 constexpr int verify_peer = 1;                             // SSL_VERIFY_PEER
 constexpr int control_set_host_name = 55;                  // SSL_CTRL_SET_TLSEXT_HOSTNAME
 constexpr long name_type_host = 0;                         // TLSEXT_NAMETYPE_host_name
@@ -18,7 +18,7 @@ constexpr std::uint64_t no_clean_up_at_exit = 0x00080000;  // OPENSSL_INIT_NO_AT
 
 }  // namespace
 
-// What is used of the library.
+// The functions that are used of the library.
 struct tls_calls {
   const void* (*client_method)() = nullptr;
   void* (*new_context)(const void*) = nullptr;
@@ -45,7 +45,7 @@ struct tls_calls {
     return call != nullptr;
   }
 
-  // Those of libcrypto are found through libssl, which needs it.
+  // libcrypto's functions are found through libssl, which depends on it.
   bool find_all(void* library) {
     return find(library, "TLS_client_method", client_method) &&
            find(library, "SSL_CTX_new", new_context) &&
@@ -67,14 +67,14 @@ struct tls_calls {
 
 namespace {
 
-// Once a process: it stays loaded.
+// Loads the library once per process; it stays loaded.
 const tls_calls* find_library() {
   static const std::pair<bool, tls_calls> found = [] {
     tls_calls calls;
     for (const char* const name : {"libssl.so.3", "libssl.so.1.1"}) {
       void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
       if (library == nullptr || !calls.find_all(library)) continue;
-      // A thread of ours may still be in it when this process ends.
+      // One of our threads may still be inside the library when this process exits.
       int (*initialize)(std::uint64_t, const void*) = nullptr;
       if (tls_calls::find(library, "OPENSSL_init_crypto", initialize))
         initialize(no_clean_up_at_exit, nullptr);
@@ -128,7 +128,7 @@ std::unique_ptr<tls_client> tls_client::open(int descriptor, const std::string& 
   calls->set_verify(held->context, verify_peer, nullptr);
   held->session = calls->new_session(held->context);
   const bool is_address = net::numeric_address(host).has_value();
-  // Without the name the certificate of any server would do.
+  // Without the name, any server's certificate would be accepted.
   bool is_set = held->session != nullptr && calls->set_descriptor(held->session, descriptor) == 1;
   if (is_set && is_address) {
     is_set = calls->set_address(calls->parameters(held->session), host.c_str()) == 1;

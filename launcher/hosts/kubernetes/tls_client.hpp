@@ -1,8 +1,8 @@
-// One TLS connection of a client, by the OpenSSL that is on this machine (3 or 1.1): ddprun itself
-// is not linked with it. The server's certificate must be of the given authority, and for its name.
+// One client TLS connection through this machine's OpenSSL (3 or 1.1); ddprun is not linked with
+// it. The server's certificate must be issued by the given authority, for its name.
 //
-// Thread rule: one thread; blocks, within the time-outs that the socket has. All signals of the
-// thread must be blocked, for OpenSSL writes without MSG_NOSIGNAL.
+// Thread rule: one thread; blocks, within the socket's time-outs. The thread must block all
+// signals, because OpenSSL writes without MSG_NOSIGNAL.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace ddprun::launcher::kubernetes {
 
 class tls_client {
  public:
-  // Null with a `problem`. `descriptor` is a connected, blocking socket, and stays the caller's.
-  // `authority_file`: certificates in PEM; empty: those of the system.
+  // Returns null with a `problem`. `descriptor` is a connected, blocking socket, and stays the
+  // caller's. `authority_file`: PEM certificates; empty: the system's.
   static std::unique_ptr<tls_client> open(int descriptor, const std::string& host,
                                           const std::string& authority_file, std::string& problem);
   ~tls_client();
@@ -23,7 +23,7 @@ class tls_client {
   tls_client& operator=(const tls_client&) = delete;
 
   bool write(std::string_view bytes);
-  // How many have come; 0: the connection is over.
+  // Returns how many bytes were read; 0: the connection is over.
   std::size_t read(char* buffer, std::size_t size);
 
  private:

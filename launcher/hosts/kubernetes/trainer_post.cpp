@@ -34,7 +34,7 @@ struct place {
   bool is_secure = false;
   std::string host;
   std::uint16_t port = 0;
-  std::string authority;  // "host:port" as it was written
+  std::string authority;  // "host:port" as written
   std::string path;
 };
 
@@ -61,7 +61,7 @@ std::optional<place> read_url(std::string_view url) {
   return found;
 }
 
-// Connected and blocking, with limits on each step.
+// Returns a connected, blocking socket with limits for each step.
 unique_fd dial(const place& where, std::string& problem) {
   boost::asio::io_context loop(1);
   net::dialer dialer(loop.get_executor());
@@ -101,7 +101,7 @@ std::string request_text(const place& where, const std::string& token, const std
 using writer = std::function<bool(std::string_view bytes)>;
 using reader = std::function<std::size_t(char* buffer, std::size_t size)>;
 
-// The header says it all.
+// The response's header is enough.
 std::string converse(const std::string& request, const writer& write, const reader& read) {
   if (!write(request)) return "it does not accept the request";
   http::response_parser<http::string_body> parser;

@@ -41,14 +41,14 @@ std::string trainer_status_json(const std::optional<bar_progress>& progress, rou
   nlohmann::ordered_json status = nlohmann::ordered_json::object();
   if (progress) status["progressPercentage"] = progress->percent;
   if (progress && progress->seconds) status["estimatedRemainingSeconds"] = *progress->seconds;
-  // The server takes values as text.
+  // The server expects values as text.
   status["metrics"] = {{{"name", "ddprun_round"}, {"value", std::to_string(round)}},
                        {{"name", "ddprun_restarts"}, {"value", std::to_string(restarts_used)}}};
   status["lastUpdatedTime"] = time_text(now);
   return nlohmann::ordered_json({{"trainerStatus", status}}).dump();
 }
 
-// Posts the newest word, one at a time.
+// Posts the newest status, one at a time.
 class trainer_status::sender : public std::enable_shared_from_this<trainer_status::sender> {
  public:
   using problem_handler = std::function<void(const std::string&)>;
@@ -56,7 +56,7 @@ class trainer_status::sender : public std::enable_shared_from_this<trainer_statu
   sender(boost::asio::any_io_executor loop, trainer_server server, problem_handler failed)
       : loop_(std::move(loop)), server_(std::move(server)), failed_(std::move(failed)) {}
 
-  // False: no further thread can be started.
+  // Returns false if no thread can be started.
   bool start() {
     const signals_blocked blocked;
     try {
@@ -73,7 +73,7 @@ class trainer_status::sender : public std::enable_shared_from_this<trainer_statu
     changed_.notify_one();
   }
 
-  // What waits is tried once more. `ended` comes on the loop; null: nobody waits.
+  // Tries once more to send a waiting status. `ended` is called on the loop; null: nobody waits.
   void stop(std::function<void()> ended) {
     const std::lock_guard hold(guard_);
     is_over_ = true;
@@ -81,7 +81,7 @@ class trainer_status::sender : public std::enable_shared_from_this<trainer_statu
     changed_.notify_one();
   }
 
-  // Nothing more comes on the loop.
+  // Nothing more is posted to the loop.
   void abandon() {
     const std::lock_guard hold(guard_);
     is_over_ = is_abandoned_ = true;
@@ -116,7 +116,7 @@ class trainer_status::sender : public std::enable_shared_from_this<trainer_statu
     if (ended_) post(std::exchange(ended_, nullptr));
   }
 
-  // With the lock held: the loop is there until it is abandoned.
+  // Requires the lock: the loop exists until the sender is abandoned.
   void post(std::function<void()> what) {
     if (!is_abandoned_) boost::asio::post(loop_, std::move(what));
   }
@@ -124,7 +124,7 @@ class trainer_status::sender : public std::enable_shared_from_this<trainer_statu
   boost::asio::any_io_executor loop_;
   const trainer_server server_;
   const problem_handler failed_;
-  std::mutex guard_;  // of all below
+  std::mutex guard_;  // guards everything below
   std::condition_variable changed_;
   std::optional<std::string> waiting_;
   std::function<void()> ended_;

@@ -1,12 +1,12 @@
-// Tells Kubeflow's Trainer how a TrainJob goes on, whatever script it runs: the bar that rank 0
-// draws on its standard error (bar_progress.hpp), the round, and the restarts that were used. Only
-// the agent of rank 0 does. `kubectl get trainjob` shows it.
+// Reports a TrainJob's progress to Kubeflow's Trainer, whatever script it runs: the bar that rank 0
+// draws on its standard error (bar_progress.hpp), the round, and the used restarts. Only rank 0's
+// agent does. `kubectl get trainjob` shows it.
 //
-// What could not be told is told again, with what is newest then, after 1 s to a minute; the run
-// never waits for it but at its end, for a moment.
+// A failed report is tried again, with the newest status, after 1 s to a minute; the run waits for
+// it only at its end, for a moment.
 //
-// Thread rule: one thread, that of the executor; what is posted is posted by a thread of its own,
-// which is left behind where the server hangs at the end.
+// Thread rule: one thread, that of the executor; reports are sent by another thread, which is left
+// behind if the server hangs at the end.
 #pragma once
 
 #include "launcher/hosts/kubernetes/bar_progress.hpp"
@@ -23,15 +23,16 @@
 
 namespace ddprun::launcher::kubernetes {
 
-// As the server takes it; `now` in seconds since 1970. Without a bar nothing is said of progress.
+// The server's format; `now` in seconds since 1970. Without a bar there is no progress in it.
 std::string trainer_status_json(const std::optional<bar_progress>& progress, round_number round,
                                 std::uint32_t restarts_used, std::int64_t now);
 
 class trainer_status {
  public:
   struct outside {
-    std::function<std::string()> newest_output;              // of rank 0's standard error
-    std::function<void(const std::string& problem)> failed;  // the first time, and after successes
+    std::function<std::string()> newest_output;  // of rank 0's standard error
+    // The first time, and again after a success.
+    std::function<void(const std::string& problem)> failed;
   };
 
   trainer_status(boost::asio::any_io_executor loop, trainer_server server, outside given,
@@ -41,7 +42,7 @@ class trainer_status {
   trainer_status& operator=(const trainer_status&) = delete;
 
   void tell(const run_event& event);
-  // `done` when all was told, or after `limit`.
+  // Calls `done` when everything was sent, or after `limit`.
   void finish(duration limit, std::function<void()> done);
 
  private:

@@ -8,7 +8,7 @@
 namespace ddprun::launcher::kubernetes {
 namespace {
 
-// YAML 1.1, which kubectl reads, takes these for truths or for nothing, in any case.
+// YAML 1.1, which kubectl reads, takes these for booleans or null, in any case.
 bool is_a_word_of_yaml(std::string_view text) {
   static constexpr std::array words = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"};
   std::string small(text);
@@ -16,13 +16,13 @@ bool is_a_word_of_yaml(std::string_view text) {
   return std::find(words.begin(), words.end(), small) != words.end();
 }
 
-// Begins with a letter, '/' or "--", and has nothing in it that means something to YAML; so it is
-// no number, date or infinity either.
+// True for text that begins with a letter, '/' or "--" and contains nothing special to YAML; so it
+// is not a number, date or infinity either.
 bool stands_as_it_is(std::string_view text) {
   if (text.empty() || is_a_word_of_yaml(text)) return false;
   const bool is_option = text.size() > 2 && text.starts_with("--") && is_letter(text[2]);
   if (!is_letter(text.front()) && text.front() != '/' && !is_option) return false;
-  // ": " and " #" need a blank, and there is none; ":" at the end would make a key of it.
+  // ": " and " #" need a blank, which is excluded; ":" at the end would make a key.
   return text.back() != ':' && std::all_of(text.begin(), text.end(), [](char c) {
            return is_letter(c) || is_digit(c) ||
                   std::string_view("-_./=:@+,").find(c) != std::string_view::npos;
@@ -36,8 +36,8 @@ void add_escaped(std::string& text, unsigned character) {
     text += digits[character >> shift & 0xf];
 }
 
-// In UTF-8 the control characters from U+0080 on, the line ends U+2028 and U+2029, and the byte
-// order mark, which YAML does not take as they are. 0: it may stay.
+// UTF-8's control characters from U+0080 on, the line ends U+2028 and U+2029, and the byte order
+// mark must be escaped in YAML. 0: no escape needed.
 unsigned hidden_character(std::string_view rest) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(rest[at]); };
   if (rest.size() >= 2 && byte(0) == 0xc2 && byte(1) < 0xa0) return byte(1);

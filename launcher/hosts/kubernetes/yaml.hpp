@@ -1,5 +1,5 @@
-// Writes YAML 1.2 line by line, with comments, and quotes what has to be quoted: any text that is
-// UTF-8 comes back as it was. A quoted scalar is a JSON string, which is YAML.
+// Writes YAML 1.2 line by line, with comments, and quotes text that needs it: any UTF-8 text is
+// read back unchanged. A quoted scalar is a JSON string, which is valid YAML.
 //
 // Thread rule: one thread at a time; pure.
 #pragma once
@@ -12,29 +12,29 @@
 
 namespace ddprun::launcher::kubernetes {
 
-// As it stands where every reader of YAML 1.1 and 1.2 takes it for this very text, else in quotes.
+// Unquoted if every reader of YAML 1.1 and 1.2 reads it as this text, otherwise quoted.
 std::string yaml_text(std::string_view text);
 
 class yaml_writer {
  public:
   using content = std::function<void()>;
 
-  // Parts the documents of one stream; before each of them.
+  // Separates the documents of a stream; call it before each.
   void document();
-  // A line each, "# " in front.
+  // Writes each line with "# " before it.
   void comment(std::string_view lines);
 
   void entry(std::string_view key, std::string_view text);
   void entry(std::string_view key, const char* text) { entry(key, std::string_view(text)); }
   void entry(std::string_view key, std::int64_t number);
   void truth(std::string_view key, bool value);
-  // "key: {}".
+  // Writes "key: {}".
   void nothing(std::string_view key);
-  // A mapping or a list below `key`.
+  // Writes a mapping or a list below `key`.
   void group(std::string_view key, const content& write);
-  // One of a list: a mapping.
+  // Writes a list item that is a mapping.
   void item(const content& write);
-  // One of a list: a scalar.
+  // Writes a list item that is a scalar.
   void item(std::string_view text);
   void item(std::int64_t number);
 
