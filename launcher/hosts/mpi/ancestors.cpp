@@ -8,7 +8,8 @@
 namespace ddprun::launcher::hosts::mpi {
 namespace {
 
-constexpr std::size_t task_name_bytes_max = 15;  // TASK_COMM_LEN of the kernel, without its end
+// TASK_COMM_LEN of the kernel, without the terminator.
+constexpr std::size_t task_name_bytes_max = 15;
 constexpr int generations_max = 64;
 
 std::vector<std::string> parts_between_zeros(const std::string& text) {
@@ -23,10 +24,10 @@ std::vector<std::string> parts_between_zeros(const std::string& text) {
 
 struct process_line {
   std::string name;
-  int parent = 0;  // 0: none is seen
+  int parent = 0;  // 0: none is visible
 };
 
-// "12 (a name) S 11 ...": the name may hold blanks and brackets.
+// Reads "12 (a name) S 11 ..."; the name may contain blanks and brackets.
 process_line read_process(const std::string& folder) {
   const std::string line = whole_text(folder + "/stat");
   const std::size_t open = line.find('(');

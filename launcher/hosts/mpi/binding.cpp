@@ -11,7 +11,7 @@
 namespace ddprun::launcher::hosts::mpi {
 namespace {
 
-// Of this node: it starts the processes here, and no option binds it.
+// The process that starts processes on this node; no option binds it.
 const ancestor* starter(const ancestors& above) {
   for (const ancestor& process : above) {
     if (is_front_end(process)) return &process;
@@ -22,7 +22,7 @@ const ancestor* starter(const ancestors& above) {
   return nullptr;
 }
 
-// "ppr:1:node:PE=4": that many processors each.
+// "ppr:1:node:PE=4" requests that many processors for each process.
 bool says_processors(std::string_view mapping) {
   for (std::size_t begin = mapping.find(':'); begin != std::string_view::npos;
        begin = mapping.find(':', begin + 1)) {
@@ -73,7 +73,7 @@ bool is_default_binding(const binding_facts& facts) {
   const bool is_part = std::includes(facts.launcher.begin(), facts.launcher.end(),
                                      facts.own.begin(), facts.own.end());
   if (!is_part || facts.own.front() != facts.launcher.front()) return false;
-  // An agent and all of its workers on one core are never intended.
+  // An agent with all its workers on one core is never intended.
   return facts.is_asked_for ? !*facts.is_asked_for : facts.is_one_core;
 }
 
@@ -92,7 +92,7 @@ std::optional<bool> asks_for_binding(const environment_map& environment, const a
       return is_binding_option(option) || says_processors(option);
     });
   }
-  // OpenMPI 4 hands its options on to all nodes as variables.
+  // OpenMPI 4 passes its options to all nodes as variables.
   if (find_variable(environment, "OMPI_MCA_orte_bound_at_launch") != nullptr) return false;
   return {};
 }

@@ -18,7 +18,7 @@ std::string_view without_dashes(std::string_view argument) {
   return argument;
 }
 
-// "tag", "tag-detailed:...", "timestamp,tag".
+// Accepts "tag", "tag-detailed:...", "timestamp,tag".
 bool is_tag_choice(std::string_view value) {
   return value.starts_with("tag") || value.find(",tag") != std::string_view::npos;
 }

@@ -49,7 +49,7 @@ cli::parsed<meeting> meet_at_mpirun(std::string_view uri, std::uint32_t rank,
     return cli::usage_error{"there is no libpmix here, and mpirun's own host, " +
                             first->to_string() + ", is not the host of rank 0"};
   }
-  // Below the kernel's range of ports for outgoing connections.
+  // Below the kernel's port range for outgoing connections.
   constexpr std::uint64_t ports_first = 20'000;
   constexpr std::uint64_t ports_count = 10'000;
   meeting agreed;

@@ -1,7 +1,7 @@
-// The address of mpirun that OpenMPI 4 leaves in OMPI_MCA_orte_hnp_uri: where the nodes meet when
-// nothing better is to be had, as rank 0 has to be on mpirun's own host then.
+// mpirun's address, which OpenMPI 4 leaves in OMPI_MCA_orte_hnp_uri: where the nodes meet if
+// nothing better is available. Rank 0 must then be on mpirun's own host.
 //
-// Source: OpenMPI 4.1, "JOB.0;tcp://10.0.0.1,172.17.0.1:55137;tcp6://[fd00::2]:41011", as seen.
+// Source: OpenMPI 4.1, "JOB.0;tcp://10.0.0.1,172.17.0.1:55137;tcp6://[fd00::2]:41011", as observed.
 #pragma once
 
 #include "launcher/hosts/mpi/meeting.hpp"
@@ -12,11 +12,12 @@
 
 namespace ddprun::launcher::hosts::mpi {
 
-// All addresses in it, in its order; empty: it is no such text.
+// All its addresses in order; empty: malformed.
 std::vector<address> addresses_of_mpirun(std::string_view uri);
 
-// The same on all ranks, as all have the same uri: its first address for other hosts, a port and a
-// run id that are drawn from it. Errors: it has no address; rank 0 is not there.
+// The same on all ranks, because all have the same uri: its first address that other hosts can use,
+// and a port and a run id computed from it. Errors: there is no such address, or rank 0 is not on
+// that host.
 cli::parsed<meeting> meet_at_mpirun(std::string_view uri, std::uint32_t rank,
                                     const host_words& host);
 

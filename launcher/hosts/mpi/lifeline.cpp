@@ -16,7 +16,7 @@ namespace {
 
 constexpr int look_again_ms = 1000;
 
-// Another process may have got its number meanwhile; it is none of ours then.
+// If another process has got its number meanwhile, that one is not an ancestor.
 bool is_above(int launcher) {
   const ancestors above = own_ancestors();
   return std::any_of(above.begin(), above.end(),
@@ -44,7 +44,7 @@ lifeline::~lifeline() {
 }
 
 void lifeline::wait(int launcher) const {
-  // A descriptor of -1 is passed over.
+  // poll() ignores a descriptor of -1.
   pollfd waited[] = {{end_.read.get(), POLLIN, 0}, {process_.get(), POLLIN, 0}};
   while (is_above(launcher)) {
     const int ready = ::poll(waited, 2, process_ ? -1 : look_again_ms);

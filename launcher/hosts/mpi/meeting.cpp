@@ -25,7 +25,8 @@ std::vector<std::string> parts_of(std::string_view text, char between) {
   }
 }
 
-// Many a host has a 169.254.x.x towards its own service processor, which is another one's, too.
+// Many hosts have a 169.254.x.x address towards their service processor, and others have the same
+// one.
 bool is_for_meeting(const address& each) {
   constexpr std::uint32_t link_local = 0xa9fe;
   const bool is_of_link = each.is_v4() && each.to_v4().to_uint() >> 16 == link_local;
@@ -36,11 +37,11 @@ bool is_of(const host_words& host, const address& each) {
   return std::find(host.addresses.begin(), host.addresses.end(), each) != host.addresses.end();
 }
 
-// Each own address once, from which any of these is reached.
+// Returns each own address from which one of these addresses is reached.
 std::vector<address> ways_to(const card& other, const host_words& host) {
   std::vector<address> ways;
   for (const address& each : other.addresses) {
-    if (is_of(host, each)) continue;  // every host has a bridge of that address
+    if (is_of(host, each)) continue;  // a bridge that every host has, with the same address
     const std::optional<address> from = host.towards(each);
     const bool is_new = from && std::find(ways.begin(), ways.end(), *from) == ways.end();
     if (is_new && is_for_meeting(*from)) ways.push_back(*from);
@@ -142,7 +143,7 @@ std::optional<address> reachable_address(const host_words& host, const std::vect
     std::size_t votes = 0;
   };
   std::vector<candidate> candidates;
-  // IPv4 first, where both are as good.
+  // IPv4 first if both are equally good.
   for (const bool is_v6 : {false, true}) {
     for (const address& each : host.addresses) {
       if (each.is_v6() == is_v6) candidates.push_back({each});

@@ -12,17 +12,17 @@ namespace {
 
 using names = std::initializer_list<std::string_view>;
 
-// What a launcher leaves, in the order in which it counts where ancestors are not seen.
+// The traces of a launcher; the order decides if ancestors are not visible.
 struct launcher_row {
   launcher_kind kind;
   std::string_view launcher;
   names ranks;  // the first that is set
   std::string_view size;
-  std::string_view beside;  // has to be set as well: other launchers have the same rank
+  std::string_view beside;  // must be set too, because other launchers use the same rank
   std::string_view local_rank;
   std::string_view local_size;
   names processes;
-  std::string_view one_a_node;  // begins the line that starts one process on each node
+  std::string_view one_a_node;  // beginning of the command that starts one process on each node
 };
 
 const std::initializer_list<launcher_row> launchers = {
@@ -83,8 +83,8 @@ const std::initializer_list<launcher_row> launchers = {
      "flux run --tasks-per-node=1 -N NODES --exclusive"},
 };
 
-// A batch system's, which has a row of its own among the engines: nearer than all of the above, it
-// is the one that has started this process.
+// A batch system's process, which has its own row among the engines: if it is nearer than all
+// launchers above, it has started this process.
 constexpr std::string_view batch_process = "slurmstepd";
 
 bool is_set(const environment_map& environment, std::string_view name) {
@@ -190,7 +190,7 @@ member_outcome find_member(const environment_map& environment, const ancestors& 
   auto* const self = std::get_if<member>(&outcome);
   if (self == nullptr) return outcome;
   for (const launcher_row* other : found) {
-    // Flux's own PMI has the variables of hydra's, and says the same.
+    // Flux's own PMI sets hydra's variables too, with the same values.
     const auto rank = read_number(environment, rank_variable(*other, environment));
     if (other == chosen || rank == self->rank) continue;
     self->outer = std::string(other->launcher) +

@@ -1,13 +1,13 @@
-// A member is this process as the MPI launcher that started it sees it: its rank among how many,
-// and which it is on its node. Found out by the variables that each launcher leaves.
+// A member is this process as seen by the MPI launcher that started it: its rank, the number of
+// ranks, and its position on the node, from the variables that each launcher sets.
 //
-// Launchers nest (mpirun in a batch job, hydra under OpenMPI), and all leave their variables: the
-// one whose own process is the nearest ancestor of this one has started it. Where ancestors are not
-// seen (a container) the order of the table decides.
+// Launchers may be nested (mpirun in a batch job, hydra below OpenMPI), and all leave their
+// variables: the one whose own process is the nearest ancestor has started this process. If
+// ancestors are not visible (in a container), the order of the table decides.
 //
-// Source of the variables: OpenMPI 4.1 and 5.0, MPICH 4.0 and Intel MPI 2021.19, as seen; MVAPICH2,
-// PALS and JSM by public users of theirs (mpi4jax, hpctoolkit); Flux by flux-core's
-// src/shell/task.c.
+// Source of the variables: OpenMPI 4.1 and 5.0, MPICH 4.0 and Intel MPI 2021.19, as observed;
+// MVAPICH2, PALS and JSM from public code that uses them (mpi4jax, hpctoolkit); Flux from
+// flux-core's src/shell/task.c.
 #pragma once
 
 #include "launcher/hosts/mpi/ancestors.hpp"
@@ -31,29 +31,29 @@ struct member {
   std::uint32_t size = 0;                   // 0: only the exchange knows
   std::optional<std::uint32_t> local_rank;  // empty: not told
   std::optional<std::uint32_t> local_size;
-  std::string outer;  // of another launcher that is further out, a sentence; empty: there is none
+  std::string outer;  // a sentence about another launcher further out; empty: none
 };
 
-// Nothing: none of these launchers has started this process, or a batch system has since. An
-// error: its variables contradict each other.
+// Monostate: none of these launchers has started this process, or a batch system has done so since.
+// Error: its variables contradict each other.
 using member_outcome = std::variant<std::monostate, member, cli::usage_error>;
 
 member_outcome find_member(const environment_map& environment, const ancestors& above);
 
-// Nothing is wrong where this process is the only one on its node; else what to type.
+// Empty if this process is the only one on its node; otherwise says what to type.
 cli::checked check_alone_on_node(const member& self, const environment_map& environment);
 
-// The nearest process of such a launcher; 0: there is none on this node, or it is not seen.
+// The nearest process of such a launcher; 0: none on this node, or not visible.
 int launcher_process(const ancestors& above);
 
-// Set for workers that are given an MPI launcher's variables (--mpi-env), so that another ddprun
-// below them does not take itself for a member.
+// Set for workers that get an MPI launcher's variables (--mpi-env), so that a ddprun below them
+// does not take itself for a member.
 inline constexpr std::string_view own_variables_mark = "DDPRUN_MPI_ENV";
 
-// True where any such launcher has left this process, or one above it, a rank.
+// True if any such launcher has given this process, or one above it, a rank.
 bool has_rank(const environment_map& environment);
 
-// True where a launcher has left a way to speak to it.
+// True if a launcher has left a way to talk to it.
 bool has_exchange(const environment_map& environment);
 
 }  // namespace ddprun::launcher::hosts::mpi

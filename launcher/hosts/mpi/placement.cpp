@@ -38,7 +38,7 @@ cli::usage_error no_meeting(const member& self, const std::string& reason) {
           "; say it yourself: --nnodes N --rdzv-endpoint HOST:PORT, on all nodes"};
 }
 
-// Only an exchange at a port says rank and size itself.
+// Only an exchange at a port tells rank and size itself.
 cli::parsed<meeting> meet_by_pmi1(member& self, const environment_map& environment,
                                   const host_words& host, deadline until) {
   auto board = pmi1_exchange::open(environment, until);
@@ -61,7 +61,7 @@ cli::parsed<meeting> meet_the_others(member& self, const environment_map& enviro
   const bool has_pmix = find_variable(environment, "PMIX_NAMESPACE") != nullptr;
   const bool has_pmi1 = find_variable(environment, "PMI_FD") != nullptr ||
                         find_variable(environment, "PMI_PORT") != nullptr;
-  // Of nested launchers both have left theirs: OpenMPI never has PMI-1, hydra never PMIx.
+  // Nested launchers both leave their variables; OpenMPI never has PMI-1, hydra never PMIx.
   const bool prefers_pmix =
       self.kind == launcher_kind::open_mpi || self.kind == launcher_kind::jsm || !has_pmi1;
   if (self.size == 0 && prefers_pmix)
@@ -126,7 +126,7 @@ int leave_launcher(environment_map& environment, launch_options& options) {
   if (self != nullptr && self->kind == launcher_kind::open_mpi) {
     std::string note = take_binding_back(environment, above);
     if (!note.empty()) options.notes.push_back(std::move(note));
-    // It gives its processes a terminal, whatever reads the other end of it.
+    // It gives its processes a terminal, whatever reads the other end.
     if (options.output.color == color_mode::automatic) options.output.color = color_mode::never;
     options.output.pty = pty_mode::off;
   }

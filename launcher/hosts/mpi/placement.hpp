@@ -1,5 +1,5 @@
 // What an MPI launcher (OpenMPI, hydra of MPICH and Intel, PMIx, Flux, ...) says about this
-// process, and what ddprun takes out of its hands. README.md in this folder tells the whole story.
+// process, and what ddprun takes over from it. README.md in this folder has the details.
 //
 // Thread rule: before the first thread.
 #pragma once
@@ -12,18 +12,18 @@
 
 namespace ddprun::launcher::hosts::mpi {
 
-// How long a process waits for the others to come to the launcher's exchange: mpirun has started
-// all of them or none.
+// How long a process waits for the others at the launcher's exchange; mpirun starts all of them or
+// none.
 inline constexpr std::chrono::seconds exchange_patience{60};
 
-// One of the engines. Speaks to the launcher, and takes leave of it; waits for `exchange_patience`
-// at most.
+// A row of the engine table. Talks to the launcher and leaves it in order; waits for up to
+// `exchange_patience`.
 placement_outcome find_mpi_placement(const environment_map& environment);
 
-// Whatever was typed, and nothing where no MPI launcher has started this process: takes its
-// variables out of `environment`, keeps its descriptors from what this process starts, takes back a
-// mask of processors that it has made by itself, and settles how lines look behind its tags and on
-// a terminal that is only its own. The result is the launcher's process on this node; 0: none.
+// Called whatever was typed; does nothing unless an MPI launcher has started this process. Removes
+// its variables from `environment`, keeps its descriptors from our children, removes a default CPU
+// mask, and adjusts the output to the launcher's tags and its terminal. Returns the launcher's
+// process on this node; 0: none.
 int leave_launcher(environment_map& environment, launch_options& options);
 
 }  // namespace ddprun::launcher::hosts::mpi

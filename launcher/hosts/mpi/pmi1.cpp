@@ -31,7 +31,8 @@ std::string shown(std::string_view line) {
   return "\"" + text + (line.size() > length_max ? "...\"" : "\"");
 }
 
-// The launcher's process on this host serves that port, often under a name that no service knows.
+// The launcher's process on this host serves the port, often under a host name that does not
+// resolve.
 cli::parsed<unique_fd> connect_to(const std::string& place) {
   const std::size_t colon = place.rfind(':');
   if (colon == std::string::npos)
@@ -65,7 +66,7 @@ cli::parsed<pmi1_fields> read_pmi1_answer(std::string_view line, std::string_vie
     const std::string_view part = rest.substr(0, blank);
     rest.remove_prefix(std::min(blank + 1, rest.size()));
     const std::size_t equals = part.find('=');
-    // A message may be of several words.
+    // A message may have several words.
     if (equals == std::string_view::npos || equals == 0) continue;
     fields.emplace(part.substr(0, equals), part.substr(equals + 1));
   }
@@ -137,7 +138,7 @@ cli::checked pmi1_exchange::finish() {
   return {};
 }
 
-// At a port: who this is, and what the launcher knows of it.
+// At a port, tells who this is, and learns its rank and size.
 cli::checked pmi1_exchange::acknowledge(const std::string& id) {
   const auto known = ask("cmd=initack pmiid=" + id, "initack");
   if (!known) return known.error();
@@ -162,7 +163,7 @@ cli::checked pmi1_exchange::greet() {
   const auto version = hello->find("pmi_version");
   if (version == hello->end() || version->second != "1")
     return cli::usage_error{"its PMI is not of version 1"};
-  // Some launchers expect to be asked before anything is put.
+  // Some launchers expect this request before any put.
   const auto limits = ask("cmd=get_maxes", "maxes");
   if (!limits) return limits.error();
   const auto longest = limits->find("vallen_max");

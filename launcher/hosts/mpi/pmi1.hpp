@@ -1,9 +1,9 @@
-// PMI-1: the line protocol by which hydra (MPICH, Intel MPI), Flux and others speak to their
-// processes, over a descriptor that they inherit (PMI_FD) or a port (PMI_PORT, PMI_ID).
+// PMI-1: the line protocol between hydra (MPICH, Intel MPI), Flux and others and their processes,
+// over an inherited descriptor (PMI_FD) or a port (PMI_PORT, PMI_ID).
 //
-// A line is "cmd=NAME key=value ..." and a line end; each has one answer. No library is needed.
+// A line is "cmd=NAME key=value ..." and a line end; each gets one answer. No library is needed.
 //
-// Errors: what the launcher has said, or that it says nothing.
+// Errors: what the launcher has said, or that it does not answer.
 // Source: src/pmi/simple/simple_pmi.c and src/pm/hydra/proxy/pmip_pmi_v1.c of MPICH 4.0.
 #pragma once
 
@@ -21,20 +21,20 @@ namespace ddprun::launcher::hosts::mpi {
 
 using pmi1_fields = std::map<std::string, std::string, std::less<>>;
 
-// A line without its end. Errors: it is no line of PMI-1; it is another command's answer; its "rc"
+// Reads a line without its end. Errors: not a PMI-1 line; the answer to another command; its "rc"
 // is not 0.
 cli::parsed<pmi1_fields> read_pmi1_answer(std::string_view line, std::string_view command);
 
 class pmi1_exchange final : public exchange {
  public:
-  // Opens what the environment names, and says hello. Takes the descriptor of PMI_FD over.
+  // Opens what the environment names, and initialises it. Takes over the descriptor in PMI_FD.
   static cli::parsed<std::unique_ptr<pmi1_exchange>> open(const environment_map& environment,
                                                           deadline until);
-  // Says hello on a connection. `id`: of this process, where the connection is one to a port.
+  // Initialises a connection. `id` is this process's, if the connection is to a port.
   static cli::parsed<std::unique_ptr<pmi1_exchange>> begin(unique_fd connection, deadline until,
                                                            const std::string& id = {});
 
-  // As the launcher has said at a port; else empty.
+  // What the launcher has said at a port; otherwise empty.
   std::optional<std::uint32_t> rank() const { return rank_; }
   std::optional<std::uint32_t> size() const { return size_; }
 
@@ -57,7 +57,7 @@ class pmi1_exchange final : public exchange {
   unique_fd connection_;
   deadline until_;
   std::string received_;
-  std::string space_;  // the launcher's name for the board
+  std::string space_;  // the launcher's name for the key-value space
   std::optional<std::uint32_t> rank_;
   std::optional<std::uint32_t> size_;
 };

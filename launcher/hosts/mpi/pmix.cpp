@@ -85,7 +85,7 @@ class pmix_exchange final : public exchange {
       return std::move(*wrong);
     if (found == nullptr || found->type != pmix::type_string || found->data.string == nullptr)
       return cli::usage_error{"its PMIx has no text for " + key};
-    // Not given back: the child ends in a moment.
+    // Never freed, because the child process ends in a moment.
     return good(found->data.string);
   }
 
@@ -120,7 +120,7 @@ cli::parsed<meeting> meet_in_this_process(void* library, std::uint32_t rank, std
   return agreed;
 }
 
-// All of it. False: it has not ended by then.
+// Reads to the end. Returns false if the deadline comes first.
 bool read_all(int fd, deadline until, std::string& text) {
   for (;;) {
     const auto left =

@@ -1,6 +1,6 @@
-// What is used of libpmix, as its headers declare it.
+// The parts of libpmix that are used, as its headers declare them.
 //
-// Source: pmix.h and pmix_common.h of PMIx 4.2; the sizes below are what a C compiler made of them.
+// Source: pmix.h and pmix_common.h of PMIx 4.2; a C compiler has given the sizes below.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@ namespace ddprun::launcher::hosts::mpi {
 namespace {
 
 bool begins_as_launchers(std::string_view name) {
-  if (name.starts_with("PMIX_MCA_")) return false;  // the person's
+  if (name.starts_with("PMIX_MCA_")) return false;  // set by the user
   for (const std::string_view prefix :
        {"OMPI_COMM_WORLD_", "OMPI_MCA_ess_base_", "OMPI_MCA_orte_ess_", "OMPI_WORLD_", "PMI_",
         "PMIX_", "HYDI_", "HYDRA_BSTRAP_", "MV2_COMM_WORLD_", "JSM_NAMESPACE_", "PALS_",
