@@ -16,14 +16,14 @@ std::size_t count_digits(std::string_view text) {
                                   text.begin());
 }
 
-// All of `text`, in digits.
+// Reads all of `text` as digits.
 template <typename Number>
 std::optional<Number> read_number(std::string_view text) {
-  if (text.empty() || !is_decimal(text.front())) return {};  // "-1"
+  if (text.empty() || !is_decimal(text.front())) return {};  // "-1" is not accepted
   return whole_number<Number>(text);
 }
 
-// Cuts `text` at the separators that stand outside of brackets.
+// Splits `text` at separators outside of brackets.
 std::vector<std::string_view> split_outside_brackets(std::string_view text,
                                                      std::string_view separators) {
   std::vector<std::string_view> parts;
@@ -40,7 +40,7 @@ std::vector<std::string_view> split_outside_brackets(std::string_view text,
   return parts;
 }
 
-// "3" or "001-010": the width is that of the first number.
+// Expands "3" or "001-010"; the first number decides the width.
 bool expand_range(std::string_view range, std::vector<std::string>& numbers) {
   const std::size_t hyphen = range.find('-');
   const std::string_view first_text = range.substr(0, hyphen);
@@ -58,7 +58,7 @@ bool expand_range(std::string_view range, std::vector<std::string>& numbers) {
   return true;
 }
 
-// Between the brackets.
+// Expands the text between brackets.
 std::optional<std::vector<std::string>> expand_ranges(std::string_view ranges) {
   std::vector<std::string> numbers;
   for (const std::string_view range : split_outside_brackets(ranges, ",")) {
@@ -67,7 +67,7 @@ std::optional<std::vector<std::string>> expand_ranges(std::string_view ranges) {
   return numbers;
 }
 
-// Each name so far, with each of the endings.
+// Combines each name with each ending.
 bool multiply(std::vector<std::string>& names, const std::vector<std::string>& endings) {
   if (names.size() * endings.size() > names_max) return false;
   std::vector<std::string> longer;
@@ -80,7 +80,7 @@ bool multiply(std::vector<std::string>& names, const std::vector<std::string>& e
   return true;
 }
 
-// "r[1-2]n[01-16]": the last bracket counts fastest.
+// Expands "r[1-2]n[01-16]"; the last bracket varies fastest.
 std::optional<std::vector<std::string>> expand_name(std::string_view name) {
   std::vector<std::string> names = {""};
   while (!name.empty()) {
@@ -99,7 +99,7 @@ std::optional<std::vector<std::string>> expand_name(std::string_view name) {
   return names;
 }
 
-// "0007" is 7, of whatever length.
+// Removes leading zeros: "0007" is 7, however long it is.
 std::string_view without_zeros(std::string_view digits) {
   const std::size_t first = digits.find_first_not_of('0');
   return first == std::string_view::npos ? std::string_view() : digits.substr(first);
@@ -156,7 +156,7 @@ bool is_before(std::string_view left, std::string_view right) {
     }
   }
   if (rest_left.size() != rest_right.size()) return rest_left.size() < rest_right.size();
-  return left < right;  // n1 and n01
+  return left < right;  // n1 and n01 are different names
 }
 
 }  // namespace ddprun::launcher::slurm

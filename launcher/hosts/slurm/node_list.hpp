@@ -1,10 +1,10 @@
-// Slurm's compressed lists: "node[001-003,007],gpu5" for names, "2(x3),1" for a number on each.
+// Slurm's compressed lists: "node[001-003,007],gpu5" for names, "2(x3),1" for a number per node.
 //
 // Source of the forms: scontrol(1) "show hostnames" and srun(1) SLURM_TASKS_PER_NODE, Slurm 22.05.
-// What scontrol expands is expanded alike (tests/cluster/test_slurm.py asks it); a suffix behind
-// the last bracket, which scontrol of 22.05 refuses, is taken.
+// Lists are expanded as scontrol does (tests/cluster/test_slurm.py compares); a suffix after the
+// last bracket, which scontrol 22.05 refuses, is accepted.
 //
-// Errors: nothing, where it is no such list, or one of more than `names_max`.
+// Errors: empty if it is not such a list, or has more than `names_max` names.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@
 
 namespace ddprun::launcher::slurm {
 
-inline constexpr std::size_t names_max = 65'536;  // Slurm's own limit of nodes
+inline constexpr std::size_t names_max = 65'536;  // Slurm's limit of nodes
 
-// In the order of the list; a name that is there twice comes twice. An empty list has no names.
+// In the order of the list; duplicates are kept. An empty list has no names.
 std::optional<std::vector<std::string>> expand_node_list(std::string_view list);
 
 // One number for each node, in the order of the node list.
 std::optional<std::vector<std::uint32_t>> expand_counts(std::string_view list);
 
-// node2 before node10: digits are compared as numbers, everything else byte by byte.
+// node2 comes before node10: digits are compared as numbers, everything else by bytes.
 bool is_before(std::string_view left, std::string_view right);
 
 }  // namespace ddprun::launcher::slurm

@@ -6,8 +6,8 @@ namespace {
 constexpr std::uint64_t first_port = 61'440;
 constexpr std::uint64_t port_count = 4'096;
 
-// Odd, so that no two of 4096 steps, nor of the fall-backs, begin at the same port; far apart, so
-// that they do not run into those of the jobs that come next.
+// Odd, so that no two of 4096 steps, or of the alternatives, start at the same port; large, so that
+// they do not collide with those of the next jobs.
 constexpr std::uint64_t between_steps = 1'021;
 constexpr std::uint64_t between_tries = 1'365;
 

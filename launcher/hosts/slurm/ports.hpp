@@ -1,10 +1,10 @@
-// Where the agents of one Slurm step meet without a word between them: each works the ports out of
-// the job's and the step's number.
+// Where the agents of a Slurm step meet without communication: each computes the ports from the
+// numbers of the job and the step.
 //
-// They lie in 61440 to 65535, as JAX's do (jax/_src/clusters/slurm_cluster.py): above those that
-// Linux hands out by itself. Jobs that follow each other, and the steps of one job, begin at
-// different ones. Where another program has the first, the node that holds the daemon takes the
-// next that is free, and the others look for their run at each.
+// They are in 61440 to 65535, like JAX's (jax/_src/clusters/slurm_cluster.py), above Linux's own
+// port range. Consecutive jobs, and the steps of a job, start at different ports. If another
+// program has the first one, the node with the daemon takes the next free one, and the others look
+// for their run at each.
 #pragma once
 
 #include <cstddef>

@@ -24,8 +24,8 @@ namespace {
 
 constexpr auto siblings_limit = std::chrono::seconds(1);
 
-// How the slurmstepd calls itself that has started the task to which this process belongs. Empty in
-// a container, which does not see it.
+// The process title of the slurmstepd that has started the task of this process. Empty in a
+// container, where it is not visible.
 std::string step_daemon_title(const environment_map& environment) {
   const std::string task = variable_or_empty(environment, "SLURM_TASK_PID");
   if (task.empty() || task.find_first_not_of("0123456789") != std::string::npos) return {};
@@ -39,8 +39,8 @@ std::string step_daemon_title(const environment_map& environment) {
   return title.starts_with("slurmstepd") ? title : std::string();
 }
 
-// `srun --pty bash` leaves its variable to all that the shell starts, an srun in it too: only its
-// own task has the terminal.
+// `srun --pty bash` passes its variable to everything that the shell starts, even another srun:
+// only its own task has the terminal.
 bool is_shell_of_srun(const environment_map& environment) {
   if (!find_variable(environment, "SLURM_PTY_PORT")) return false;
   return unique_fd(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)).get() >= 0;
@@ -54,8 +54,8 @@ cli::usage_error not_by_srun(const step& found) {
           "--standalone runs on this host alone"};
 }
 
-// One agent of a node starts all of its workers. Tasks that wait beside it would keep what Slurm
-// has bound to them: GPUs and processors that its workers are to have.
+// One agent per node starts all its workers. Other tasks beside it would hold what Slurm has bound
+// to them: GPUs and processors that the workers need.
 cli::usage_error several_tasks(const step& found) {
   const std::string nodes = std::to_string(found.nodes.size());
   std::string line = "srun --ntasks=" + nodes + " --ntasks-per-node=1";
@@ -69,13 +69,14 @@ bool has_several_tasks(const step& found) {
   return found.from == origin::step && found.tasks_on_node_max > 1 && !found.is_shell;
 }
 
-// Invalid: another process of this user and this network has that name.
+// Invalid: another process of this user in this network namespace has that name.
 unique_fd take_name(const std::string& name) {
   unique_fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
-  std::memcpy(address.sun_path + 1, name.data(), length);  // behind a 0: it is no file
+  // Behind a 0: an abstract name, not a file.
+  std::memcpy(address.sun_path + 1, name.data(), length);
   const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0 &&
       errno == EADDRINUSE) {
@@ -84,9 +85,9 @@ unique_fd take_name(const std::string& name) {
   return socket;
 }
 
-// All tasks of a step are refused for one reason. The first ddprun of each node says it, whichever
-// task that is, as task 0 may be another program; it stays for as long as the others may take to
-// see that it has.
+// All tasks of a step are refused for the same reason. The first ddprun of each node reports it,
+// whichever task that is (task 0 may be another program), and stays until the others have had time
+// to see that.
 cli::usage_error said_once_on_node(const step& found, const cli::usage_error& error) {
   const std::string user = std::to_string(::getuid());
   const unique_fd first = take_name("ddprun-" + user + "-" + found.run_id() + "-refused");

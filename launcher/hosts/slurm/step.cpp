@@ -8,7 +8,7 @@
 namespace ddprun::launcher::slurm {
 namespace {
 
-// SLURM_BATCH_SCRIPT, _EXTERN_CONT, _INTERACTIVE_STEP and their kin lie from here on.
+// SLURM_BATCH_SCRIPT, _EXTERN_CONT, _INTERACTIVE_STEP and similar start here.
 constexpr std::uint64_t first_special_step = 0xffff'fff0;
 
 template <typename Number>
@@ -16,7 +16,7 @@ std::optional<Number> variable_number(const environment_map& environment, std::s
   return whole_number<Number>(variable_or_empty(environment, name));
 }
 
-// "NAME=value", as a person would write it.
+// "NAME=value", as a user would write it.
 std::string words_of(const environment_map& environment, std::string_view name) {
   return std::string(name) + "=" + variable_or_empty(environment, name);
 }
@@ -26,7 +26,7 @@ std::uint32_t count_words(std::string_view list) {
                       : 1 + static_cast<std::uint32_t>(std::count(list.begin(), list.end(), ','));
 }
 
-// Whichever is least: --gpu-bind leaves a task fewer than its node has.
+// The smaller of the counts: --gpu-bind gives a task fewer than its node has.
 std::optional<std::uint32_t> gpus_in(const environment_map& environment) {
   auto count = variable_number<std::uint32_t>(environment, "SLURM_GPUS_ON_NODE");
   if (!count) count = count_words(variable_or_empty(environment, "SLURM_STEP_GPUS"));
@@ -35,7 +35,8 @@ std::optional<std::uint32_t> gpus_in(const environment_map& environment) {
   return visible == 0 ? *count : std::min(*count, visible);
 }
 
-// "n1:10.0.0.1:host1,n2:[fd00::2]:host2": of nodes in a cloud, whose names nobody may know.
+// Finds an address in "n1:10.0.0.1:host1,n2:[fd00::2]:host2", which cloud nodes have because their
+// names may not resolve.
 std::string alias_address(std::string_view aliases, std::string_view node) {
   while (!aliases.empty()) {
     std::size_t end = aliases.find(',');
@@ -66,7 +67,7 @@ origin origin_of(const environment_map& environment, std::string_view step_daemo
   return is_step ? origin::step : origin::batch;
 }
 
-// In the order of their ranks.
+// Sorted by node rank.
 cli::parsed<std::vector<std::string>> nodes_in(const environment_map& environment,
                                                std::string_view name) {
   auto nodes = expand_node_list(variable_or_empty(environment, name));
@@ -79,7 +80,7 @@ cli::parsed<std::vector<std::string>> nodes_in(const environment_map& environmen
   return *nodes;
 }
 
-// By its name; SLURM_NODEID counts in the order of Slurm's own list.
+// By name, because SLURM_NODEID counts in the order of Slurm's own list.
 cli::parsed<std::uint32_t> rank_in(const std::vector<std::string>& nodes,
                                    const environment_map& environment) {
   const std::string own = variable_or_empty(environment, "SLURMD_NODENAME");
@@ -124,7 +125,7 @@ std::string step::name() const {
   return array_task.empty() ? text : text + " (array task " + array_task + ")";
 }
 
-// A requeued job has the number of its first start, and its steps are counted anew.
+// A requeued job keeps its number, and its steps are counted from 0 again.
 std::string step::run_id() const {
   std::string text = "slurm-" + std::to_string(job);
   if (from == origin::step) text += "." + std::to_string(number);
