@@ -1,5 +1,5 @@
-// How an agent on another host has ended, as it tells its head: "143 drained". The code alone does
-// not say whether the run is over, as a run may fail with any.
+// How an agent on another host has ended, as it reports to its head: "143 drained". The code alone
+// does not say whether the run is over, because a run may fail with any code.
 #pragma once
 
 #include "rendezvous/core/agent/agent.hpp"
@@ -18,7 +18,7 @@ struct agent_end {
 
 // "0 over", "143 drained", "78 refused", "69 unmet".
 std::string agent_end_text(const agent_end& end);
-// None: it is no such text.
+// Empty: malformed.
 std::optional<agent_end> read_agent_end(std::string_view text);
 
 }  // namespace ddprun::launcher::ssh

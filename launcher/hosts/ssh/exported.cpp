@@ -6,9 +6,9 @@
 namespace ddprun::launcher::ssh {
 namespace {
 
-// A "*" at the end stands for anything.
+// A "*" at the end matches anything.
 constexpr std::array<std::string_view, 45> exported_names = {
-    // Where programs, libraries and modules are.
+    // Where programs, libraries and modules are found.
     "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHON*", "VIRTUAL_ENV", "CONDA_*", "MAMBA_*",
     "PYENV_*", "CUDA_HOME", "CUDA_PATH", "LIBRARY_PATH",
     // How they run.

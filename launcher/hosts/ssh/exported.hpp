@@ -1,8 +1,8 @@
-// The exported variables are those of the head's environment that go to the other hosts: by a list
-// of what programs there look for, and by -x.
+// The exported variables are those of the head's environment that the other hosts get: a list of
+// what programs look for, and -x.
 //
-// What belongs to one host (HOME, TMPDIR, CUDA_VISIBLE_DEVICES, what a scheduler has set) stays:
-// the other host's own counts there. -x takes anything.
+// What belongs to one host (HOME, TMPDIR, CUDA_VISIBLE_DEVICES, a scheduler's variables) is not
+// exported: the other host has its own. -x exports anything.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"
@@ -14,12 +14,12 @@
 
 namespace ddprun::launcher::ssh {
 
-// True: it goes to other hosts without being asked for.
+// True if it is exported without being asked for.
 bool is_exported(std::string_view name);
 
-// What the other hosts get. `asked`: the values of -x: NAME, NAME=VALUE, and several with commas as
-// horovodrun's users write them (a comma after "=" belongs to the value). A NAME that is not set is
-// an error.
+// The variables that the other hosts get. `asked` has the values of -x: NAME, NAME=VALUE, or
+// several with commas as in horovodrun (a comma after "=" belongs to the value). A NAME that is not
+// set is an error.
 cli::parsed<environment_map> exported_variables(const environment_map& own,
                                                 const std::vector<std::string>& asked);
 

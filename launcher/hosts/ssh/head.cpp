@@ -24,7 +24,7 @@ namespace ddprun::launcher::ssh {
 namespace {
 
 constexpr const char* head_name = "head";
-// Agents that were told to end have their workers' grace and this much.
+// Agents that were told to end get their workers' grace and this much more.
 constexpr auto leaving_limit = std::chrono::seconds(20);
 // How long a fault is held back to report similar ones in one line.
 constexpr auto faults_limit = std::chrono::seconds(10);
@@ -107,6 +107,7 @@ void head::find_daemon() {
       plan_.has_endpoint ? plan_.launch.endpoint : cli::endpoint_address{"0.0.0.0", 0};
   search.embed = plan_.has_endpoint ? embed_policy::automatic : embed_policy::always;
   const run_settings& settings = plan_.launch.settings;
+  // With discovery, hosts may come later, so count those that could take part.
   search.nodes_max = discovery_ ? settings.nodes_max + settings.spares_max
                                 : static_cast<std::uint32_t>(plan_.hosts.size());
   search.allows_other_users = plan_.launch.allows_other_users;
@@ -139,7 +140,7 @@ void head::go_on() {
                  unmet_exit_code);
   }
   for (const std::size_t host : rules_->take_next(now)) {
-    // The ssh of an earlier try has been killed, and has not ended yet.
+    // The ssh of an earlier try was killed and has not ended yet.
     if (!connect(host)) rules_->admit(host, now + first_pause);
   }
   arm_timer();
@@ -166,7 +167,7 @@ void head::send_beats() {
   });
 }
 
-// As the agent does: under nohup the hang-up of the terminal is not for us.
+// As in the agent: under nohup the terminal's hang-up is not for us.
 void head::watch_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGQUIT})
     signals_.add(number);
@@ -181,11 +182,13 @@ void head::await_signal() {
     if (error) return;
     await_signal();
     if (number == SIGUSR1 || number == SIGUSR2) return pass_on(number);
+    // The second signal: the user does not want to wait for the grace period.
     if (end_.signal) {
       say(note_level::warning, signal_name(number) + " again: not waiting for hosts any longer");
       return give_up_all();
     }
     end_.signal = number;
+    // No agent was started yet, or the run is over: there is nobody to tell.
     if (!rules_ || is_finishing_) return finish();
     say(note_level::info, signal_name(number) +
                               ": the agents are told to end (Ctrl-C again: "
@@ -194,7 +197,7 @@ void head::await_signal() {
   });
 }
 
-// A batch system's word to the workers: each agent says what it does with it.
+// Passes a batch system's signal to the workers; each agent says what it does with it.
 void head::pass_on(int signal) {
   if (!rules_ || rules_->count(stage::running) == 0) {
     return say(note_level::warning, signal_name(signal) + ": no agent is running to pass it to");
@@ -230,7 +233,7 @@ void head::stop_all(int signal) {
   finish_when_over();
 }
 
-// Each agent sees that its head is gone.
+// Ends every ssh; each agent then notices that its head is gone.
 void head::give_up_all() {
   for (const guest& each : guests_) {
     if (!each.link) continue;
@@ -239,8 +242,8 @@ void head::give_up_all() {
   }
 }
 
-// One mistake is often that of many hosts: they are told together, once no other can have it. The
-// run ends no later for that than after this limit.
+// Hosts often share one mistake: failures are reported together, once no other host can have them.
+// They delay the end of the run by no more than this limit.
 void head::await_other_faults(bool is_first) {
   if (!may_still_fail()) return tell_faults();
   if (!is_first) return;
@@ -262,7 +265,7 @@ void head::tell_faults() {
   if (const auto code = std::exchange(code_of_fault_, std::nullopt)) look_for_enough(*code);
 }
 
-// `code`: of the host that takes no part any more.
+// `code` is that of the host that no longer takes part.
 void head::look_for_enough(int code) {
   if (is_stopping_ || !rules_->has_too_few() || is_decided(end_)) return;
   end_.failed_start = code;

@@ -1,13 +1,14 @@
-// The head of a run whose hosts are named in one command line: it holds the rendezvous daemon (or
-// is told of one), starts an agent on each host over ssh, brings their output here, and ends with
-// the run's exit code. It takes no part in the run itself.
+// The head of a run whose hosts are named on one command line: it runs the rendezvous daemon (or is
+// told of one), starts an agent on each host over ssh, collects their output, and exits with the
+// run's code. It takes no part in the run itself.
 //
-// Which host is tried when, and what is an end, start_rules.hpp says; this carries it out.
+// start_rules.hpp decides which host is tried when, and what counts as an end; the head carries
+// that out.
 //
 // Nothing of it outlives it on another host: an agent there ends when its standard input does.
 //
-// Thread rule: the main thread, which forks; the daemon and the writer have threads of their own.
-// Ownership: owns every ssh; `run` returns when all of them are gone.
+// Thread rule: the main thread, which forks; the daemon and the writer have their own threads.
+// Ownership: owns every ssh; `run` returns when all have ended.
 #pragma once
 
 #include "launcher/agent/embedded_daemon.hpp"
@@ -42,26 +43,26 @@ namespace ddprun::launcher::ssh {
 
 class head {
  public:
-  // `discovery`: the command of plan.discovery; empty: the plan has all hosts.
+  // `discovery` is the command of plan.discovery; empty: the plan has all hosts.
   head(head_plan plan, const environment_map& environment, std::uint64_t seed,
        std::vector<std::string> discovery);
   ~head();
   head(const head&) = delete;
   head& operator=(const head&) = delete;
 
-  // What the process exits with.
+  // Returns the exit code.
   int run();
 
  private:
-  struct guest {  // a host, as far as it is here
+  struct guest {  // this side of a host
     std::unique_ptr<host_link> link;
     std::unique_ptr<console> words;
     std::string magic;
     std::string connection;          // SSH_CONNECTION there
-    std::string problem;             // the last that ddprun said there before it could run
-    std::optional<agent_end> ended;  // the last word of its agent
+    std::string problem;             // the last error of ddprun there before it could run
+    std::optional<agent_end> ended;  // the last report of its agent
     std::optional<time_point> runs_since;
-    std::optional<time_point> leaves_by;  // its agent was told to leave
+    std::optional<time_point> leaves_by;  // its agent was told to leave; when it must have left
   };
 
   // In head.cpp.
@@ -82,7 +83,7 @@ class head {
   void finish_when_over();
   void finish();
 
-  // head_hosts.cpp: one host.
+  // In head_hosts.cpp: a single host.
   bool connect(std::size_t host);
   void hear(std::size_t host, std::string_view word, std::string_view rest);
   void send_copy_script(std::size_t host, std::string_view what_is_there);
@@ -94,7 +95,7 @@ class head {
   void start_failed(std::size_t host, const std::string& why, int code);
   const std::string& name(std::size_t host) const { return plan_.hosts[host].name; }
 
-  // head_discovery.cpp: hosts that come and go.
+  // In head_discovery.cpp: hosts that come and go.
   bool is_open() const { return rules_ && rules_->is_open(); }
   start_rules::limits limits() const;
   std::string opening_text() const;
@@ -116,7 +117,7 @@ class head {
   std::vector<std::string> environment_;  // ours, for ssh
   std::string directory_;
   bool has_color_ = false;          // on standard error
-  bool agents_have_color_ = false;  // theirs comes to both outputs
+  bool agents_have_color_ = false;  // both of their outputs come here
   std::uint64_t seed_;
 
   boost::asio::io_context context_{1};
@@ -124,24 +125,24 @@ class head {
   console console_;
   boost_spawner spawner_;
   boost::asio::signal_set signals_;
-  boost::asio::steady_timer timer_;       // the next start, or the last moment of one
+  boost::asio::steady_timer timer_;       // the next start, or the end of the time for one
   boost::asio::steady_timer beat_timer_;  // the next beat of all lifelines
   boost::asio::steady_timer stop_timer_;
   socket_thread socket_thread_;
   std::unique_ptr<embedded_daemon> embedded_;
   own_program own_program_;
   std::optional<start_rules> rules_;
-  std::deque<guest> guests_;             // they are referred to while more come
-  std::optional<std::size_t> reporter_;  // the host whose agent has plan_.once
+  std::deque<guest> guests_;  // a deque, because handlers refer to entries while more are added
+  std::optional<std::size_t> reporter_;  // whose agent has plan_.once
   said_once said_;
-  host_faults faults_;                // not told yet
-  std::optional<int> code_of_fault_;  // of the first that leaves too few hosts
+  host_faults faults_;                // not reported yet
+  std::optional<int> code_of_fault_;  // of the first failure that leaves too few hosts
   boost::asio::steady_timer faults_timer_;
   std::uint16_t daemon_port_ = 0;
   head_end end_;
-  std::unique_ptr<host_discovery> discovery_;  // none: all hosts are known
+  std::unique_ptr<host_discovery> discovery_;  // null: all hosts are known
   host_roster roster_;
-  std::string discovery_problem_;  // the last that was said; empty: the last answer was a list
+  std::string discovery_problem_;  // the last one reported; empty: the last answer was a list
   boost::asio::steady_timer solitude_timer_;
   bool is_alone_ = false;  // no agent runs
   bool is_stopping_ = false;
@@ -149,10 +150,10 @@ class head {
   bool is_finishing_ = false;
 };
 
-// A whole run, from here.
+// Performs a whole run.
 int run_head(head_plan plan, const environment_map& environment, std::uint64_t seed);
 
-// For plan_head: a file as it is, or why it cannot be read.
+// For plan_head: the contents of a file, or why it cannot be read.
 cli::parsed<std::string> read_text(const std::string& path);
 
 }  // namespace ddprun::launcher::ssh

@@ -1,5 +1,5 @@
-// What the head does where hosts come and go (--host-discovery): who is listed gets an agent, who
-// is not listed any more has its agent leave, and who fails rests.
+// The head's part for hosts that come and go (--host-discovery): listed hosts get an agent, hosts
+// that are no longer listed have their agent leave, and hosts that fail rest for a while.
 #include "launcher/hosts/ssh/head.hpp"
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/exit_codes.hpp"
@@ -13,7 +13,7 @@
 namespace ddprun::launcher::ssh {
 namespace {
 
-// Beside its workers' grace; then its ssh is ended, and the agent there with it.
+// Added to the workers' grace; then ssh is killed, and the agent there with it.
 constexpr auto taken_off_limit = std::chrono::seconds(20);
 
 }  // namespace
@@ -43,6 +43,7 @@ void head::close_discovery() {
   discovery_->stop();
   solitude_timer_.cancel();
   if (!is_open()) return;
+  // No host is admitted any more, so one that is still connecting would only delay the end.
   rules_->close();
   for (std::size_t host = 0; host < guests_.size(); ++host) {
     if (rules_->stage_of(host) == stage::connecting) take_off(host);
@@ -60,7 +61,7 @@ void head::take_answer(const host_discovery::answer& heard) {
   take_list(*listed);
 }
 
-// Once, as long as it is the same.
+// Reports a problem once, as long as it does not change.
 void head::say_discovery_problem(const std::string& problem) {
   if (problem == discovery_problem_) return;
   discovery_problem_ = problem;
@@ -82,7 +83,7 @@ void head::take_list(const std::vector<host>& listed) {
     for (const std::size_t host : *each)
       take_off(host);
   }
-  // One whose agent is still leaving is admitted when that has ended.
+  // A host whose agent is still leaving is admitted when that has ended.
   for (const std::vector<std::size_t>* const each : {&what.come, &what.resized}) {
     for (const std::size_t host : *each) {
       const bool is_free = !guests_[host].link && rules_->stage_of(host) != stage::waiting;
@@ -92,7 +93,7 @@ void head::take_list(const std::vector<host>& listed) {
   go_on();
 }
 
-// Not before it has rested for its last failure.
+// Admits the host once it has rested after its last failure.
 void head::admit_rested(std::size_t host) {
   rules_->admit(host,
                 std::max(std::chrono::steady_clock::now(), time_point(roster_.rests_until(host))));
@@ -121,7 +122,7 @@ std::string head::changes_text(const host_roster::change& what) const {
   return text;
 }
 
-// Its agent leaves as on any SIGTERM: the others go on without that node.
+// Makes the host's agent leave as after any SIGTERM: the others go on without that node.
 void head::take_off(std::size_t host) {
   guest& one = guests_[host];
   const stage at = rules_->stage_of(host);
@@ -142,7 +143,7 @@ void head::look_after_leaving() {
   }
 }
 
-// What is to be said of it.
+// Returns the text about it.
 std::string head::let_rest(std::size_t host, bool is_refused) {
   if (!roster_.is_listed(host)) return {};
   const time_point now = std::chrono::steady_clock::now();
@@ -158,12 +159,12 @@ std::string head::let_rest(std::size_t host, bool is_refused) {
          to_text(std::chrono::ceil<std::chrono::seconds>(rest)) + ")";
 }
 
-// An ssh has ended. False: it is as where hosts do not come and go.
+// Called when an ssh has ended. Returns false if it is handled as without discovery.
 bool head::settle_when_open(std::size_t host, const link_end& end) {
   guest& one = guests_[host];
   const stage at = rules_->stage_of(host);
   if (at == stage::failed && roster_.may_run(host)) {
-    admit_rested(host);  // it was taken off, and is listed again
+    admit_rested(host);  // it was removed, and is listed again
     arm_timer();
     return true;
   }
@@ -172,11 +173,11 @@ bool head::settle_when_open(std::size_t host, const link_end& end) {
   const auto ended_as = [&one](leave_reason why) { return one.ended && one.ended->why == why; };
   const bool was_drained = ended_as(leave_reason::drained);
   const bool has_left = one.leaves_by && (!one.ended || was_drained);
-  // One that the others go on without: only that node was refused, or did not come to the daemon.
+  // The others go on: only this node was refused, or did not reach the daemon.
   const bool is_of_one = rules_->count(stage::running) > 1 &&
                          (ended_as(leave_reason::refused) || ended_as(leave_reason::unmet));
   const bool is_of_run = one.ended && !is_of_one && !was_drained;
-  if (is_of_run) {  // the others will have it, too
+  if (is_of_run) {  // the other agents will report the same
     close_discovery();
     return false;
   }
@@ -202,7 +203,7 @@ bool head::settle_when_open(std::size_t host, const link_end& end) {
   return true;
 }
 
-// Without any agent nobody else sees that the nodes do not meet.
+// Without any agent, nobody else notices that the nodes do not meet.
 void head::watch_solitude() {
   const bool is_alone = is_open() && rules_->count(stage::running) == 0;
   if (is_alone == is_alone_) return;

@@ -1,4 +1,4 @@
-// What the head does with one host: from its ssh to the last word of its agent.
+// The head's part for one host: from its ssh to the last report of its agent.
 #include "launcher/base/random_value.hpp"
 #include "launcher/hosts/ssh/head.hpp"
 #include "launcher/hosts/ssh/order.hpp"
@@ -21,10 +21,10 @@
 namespace ddprun::launcher::ssh {
 namespace {
 
-// One try to connect: a host that is off is named, and the others are not kept waiting for it.
+// The limit for one try to connect: a host that is off is reported, and delays no other.
 constexpr auto connect_limit = std::chrono::seconds(15);
-// What an agent's host may keep ssh for after the agent's last word: a stray that holds its output,
-// a login shell's own business.
+// How long ssh may stay after the agent's last report: a stray process may hold its output, or the
+// login shell may have more to do.
 constexpr auto last_word_limit = std::chrono::seconds(5);
 constexpr std::string_view own_mark = "ddprun: ";
 
@@ -61,7 +61,7 @@ std::string head::how_it_ended(const link_end& end) {
 
 namespace {
 
-// What ssh has said; else how it has ended.
+// What ssh has printed, otherwise how it has ended.
 std::string why_no_connection(const link_end& end) {
   if (!end.last_errors.empty()) return joined(end.last_errors);
   std::string why = status_text(end) + ", and said nothing";
@@ -74,7 +74,7 @@ std::string why_no_connection(const link_end& end) {
 
 }  // namespace
 
-// False: an earlier one has not ended.
+// Returns false if an earlier ssh has not ended yet.
 bool head::connect(std::size_t host) {
   guest& one = guests_[host];
   if (one.link) return false;
@@ -103,6 +103,7 @@ bool head::connect(std::size_t host) {
 void head::hear(std::size_t host, std::string_view word, std::string_view rest) {
   guest& one = guests_[host];
   const stage at = rules_->stage_of(host);
+  // Even from a host that was given up, this counts: its code may decide how the run ended.
   if (word == "end") {
     one.ended = read_agent_end(rest);
     one.link->end_within(last_word_limit);
@@ -134,6 +135,7 @@ void head::hear(std::size_t host, std::string_view word, std::string_view rest) 
     one.runs_since = std::chrono::steady_clock::now();
     watch_solitude();
     if (is_open()) return;
+    // Report once that all agents run; an agent that is started again later is not news.
     if (rules_->count(stage::running) < plan_.hosts.size() || std::exchange(was_all_there_, true))
       return go_on();
     say(note_level::debug, "an agent runs on each of " + counted(plan_.hosts.size(), "host"));
@@ -183,8 +185,8 @@ void head::send_order(std::size_t host) {
   one.link->send(encode(order{directory_, agent_words(plan_, host, place), plan_.variables}));
 }
 
-// The address from which ssh has come, as that host sees it, leads back here; unless something on
-// the way (a gateway, NAT) has given another one.
+// The address from which ssh has come, as that host sees it, leads back here, unless something in
+// between (a gateway, NAT) has replaced it.
 std::string head::endpoint_for(std::size_t host) const {
   if (plan_.has_endpoint) return to_text(plan_.launch.endpoint);
   const std::vector<std::string> ends = blank_separated(guests_[host].connection);
@@ -202,7 +204,7 @@ std::string head::endpoint_for(std::size_t host) const {
   return to_text(cli::endpoint_address{address, daemon_port_});
 }
 
-// Its own lines are shown as ours, once for all hosts that say the same.
+// Shows the host's ddprun lines as ours, once for all hosts that say the same.
 bool head::take_error(std::size_t host, std::string_view line) {
   guest& one = guests_[host];
   if (rules_->stage_of(host) != stage::running && line.starts_with(own_mark)) {
@@ -231,14 +233,14 @@ void head::start_failed(std::size_t host, const std::string& why, int code) {
   const bool is_first = faults_.is_empty();
   faults_.add(name(host), why);
   if (rules_->has_too_few() && !code_of_fault_) code_of_fault_ = code;
-  // Others may be found to be late in the same moment.
+  // Other hosts may be found late in the same moment.
   boost::asio::post(context_, [this, is_first] { await_other_faults(is_first); });
 }
 
 void head::link_ended(std::size_t host, const link_end& end) {
   guest& one = guests_[host];
   const stage at = rules_->stage_of(host);
-  // It is on the stack.
+  // The link is on the call stack, so it is destroyed later.
   boost::asio::post(context_, [this, gone = std::shared_ptr<host_link>(std::move(one.link))] {
     finish_when_over();
   });

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view blanks = " \t\r\n";
 
-// Of what it has written on standard error: the last line that says something.
+// The last line on standard error that is not blank.
 std::string last_line(std::string_view text) {
   const std::size_t end = text.find_last_not_of(blanks);
   if (end == std::string_view::npos) return {};
@@ -109,7 +109,7 @@ void host_discovery::run() {
   limit_time();
 }
 
-// So that it never waits for a reader.
+// Waits for input, so that the loop never blocks in a read.
 void host_discovery::take(boost::asio::posix::stream_descriptor& from, std::string& to) {
   from.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                   while_alive(alive_.watch(), [this, &from, &to](boost::system::error_code error) {
@@ -120,13 +120,13 @@ void host_discovery::take(boost::asio::posix::stream_descriptor& from, std::stri
                   }));
 }
 
-// False: there will be no more.
+// Returns false at the end of the output.
 bool host_discovery::read_some(boost::asio::posix::stream_descriptor& from, std::string& to) {
   if (!from.is_open()) return false;
   char bytes[4096];
   const ssize_t count = ::read(from.native_handle(), bytes, sizeof bytes);
   if (count < 0) return errno == EAGAIN || errno == EINTR;
-  // Of many words on standard error the last count.
+  // Only the end of standard error matters.
   if (&to == &error_text_ && to.size() > sizeof bytes) to.clear();
   to.append(bytes, static_cast<std::size_t>(count));
   return count > 0;
@@ -145,7 +145,7 @@ void host_discovery::kill() {
   if (pid_ > 0) spawner_.signal_group(pid_, SIGKILL);
 }
 
-// What it has left running holds its outputs open, and ends with it.
+// Processes that it has left running hold its outputs open, so read what is there and end them too.
 void host_discovery::over(const exit_status& status) {
   for (auto [from, to] : {std::pair(&output_, &text_), {&errors_, &error_text_}}) {
     for (std::size_t before = std::string::npos; before != to->size();) {

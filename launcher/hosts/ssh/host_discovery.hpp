@@ -1,12 +1,12 @@
-// The host discovery asks a person's script which hosts there are, again and again: horovod's form,
-// a host a line, "a:4" or "a". It knows what the script has printed or why that is not to be had,
-// and decides nothing.
+// The host discovery repeatedly asks the user's script which hosts there are, in horovod's form:
+// one host per line, "a:4" or "a". It passes on what the script has printed, or why there is
+// nothing, and decides nothing.
 //
-// One script runs at a time; the next one starts a second after the last has ended. One that does
-// not end is killed with all that it has started.
+// One script runs at a time; the next one starts a second after the last has ended. A script that
+// does not end is killed together with everything that it has started.
 //
-// Thread rule: the thread of the executor. Ownership: owns the process. `heard` comes from the
-// loop, not after `stop`. Source of the form: horovod, runner/elastic/discovery.py.
+// Thread rule: the thread of the executor. Ownership: owns the process. `heard` is called from the
+// loop, and not after `stop`. Source of the form: horovod, runner/elastic/discovery.py.
 #pragma once
 
 #include "launcher/process/spawner.hpp"
@@ -27,12 +27,12 @@
 namespace ddprun::launcher::ssh {
 
 inline constexpr auto discovery_interval = std::chrono::seconds(1);
-// A script that asks a cloud's API, or a scheduler that is busy, has this long.
+// The time for a script that asks a cloud's API or a busy scheduler.
 inline constexpr auto discovery_limit = std::chrono::seconds(30);
 inline constexpr std::size_t discovered_bytes_max = 1024 * 1024;
 
-// The words to run for `script`: a file as it is, else a line for the shell, as horovod has it.
-// `given` is the option as the person wrote it. Asks the file system.
+// The command for `script`: a file is executed directly, anything else is a shell command, as in
+// horovod. `given` is the option as the user wrote it. Reads the file system.
 cli::parsed<std::vector<std::string>> discovery_command(std::string_view given,
                                                         const std::string& script);
 
@@ -40,7 +40,7 @@ class host_discovery {
  public:
   struct answer {
     std::string text;     // what it has printed
-    std::string problem;  // why that counts for nothing; else empty
+    std::string problem;  // why that cannot be used; otherwise empty
   };
   using handler = std::function<void(const answer& heard)>;
 
@@ -73,7 +73,7 @@ class host_discovery {
   pid_t pid_ = -1;
   boost::asio::posix::stream_descriptor output_;
   boost::asio::posix::stream_descriptor errors_;
-  boost::asio::steady_timer timer_;  // the end of its time, or the next one's beginning
+  boost::asio::steady_timer timer_;  // the time limit, or the start of the next run
   std::string text_;
   std::string error_text_;
   std::string why_killed_;

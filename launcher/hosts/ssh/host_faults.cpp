@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view marks = ":,.;[]";
 
-// "root@10.0.0.2:" names a host, as "node-b" does.
+// "root@10.0.0.2:" names a host, and so does "node-b".
 bool names_host(std::string_view word, std::string_view host) {
   word.remove_prefix(std::min(word.size(), word.find('@') + 1));
   const std::size_t begin = std::min(word.find_first_not_of(marks), word.size());

@@ -1,7 +1,7 @@
-// The host faults are what is wrong on hosts, such as why no agent could be started: those with one
-// fault share a line, so that a person sees at once what is to be mended, and where.
+// The host faults are problems of hosts, such as why no agent could be started: hosts with the same
+// fault share a line, so that the user sees at once what to repair, and where.
 //
-// Faults are the same where their words are, but for the host's own name or address in them.
+// Faults are the same if their texts are, ignoring the host's own name or address in them.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@ namespace ddprun::launcher::ssh {
 
 class host_faults {
  public:
-  // So many different ones are told; of more, only how many hosts have them.
+  // So many different faults are printed; for others only the number of hosts.
   static constexpr std::size_t lines_max = 8;
 
-  // `why` is ssh's or ddprun's words there; it may have several lines.
+  // `why` is the text from ssh or ddprun there; it may have several lines.
   void add(const std::string& host, const std::string& why);
   bool is_empty() const { return faults_.empty(); }
 
-  // "node-b, node-c and 12 more: no agent was started: Permission denied", with what stands between
-  // the hosts and the words of the first of them; a text for each fault. Then there are none.
+  // "node-b, node-c and 12 more: no agent was started: Permission denied", with `between` after the
+  // hosts and the text of the first host; one line for each fault. Removes them all.
   std::vector<std::string> take(const std::string& between);
 
  private:
