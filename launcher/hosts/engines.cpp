@@ -13,10 +13,10 @@
 namespace ddprun::launcher::hosts {
 namespace {
 
-// One row for each. What it has nothing to do with is null.
+// One row for each engine; a null function means that it has nothing to do there.
 struct engine {
   placement_outcome (*find)(const environment_map&);
-  // The engine's process on this node; 0: none.
+  // Returns the engine's process on this node; 0: none.
   int (*settle)(environment_map&, launch_options&, const std::string& placed_by) = nullptr;
   engine_tie (*tie)(int process) = nullptr;
 };
@@ -36,7 +36,7 @@ int note_contradictions_of_slurm(environment_map& environment, launch_options& o
   return 0;
 }
 
-// Innermost first.
+// The innermost launcher first.
 constexpr std::initializer_list<engine> engines = {
     {mpi::find_mpi_placement, leave_mpi, tie_to_mpi},
     {slurm::find, note_contradictions_of_slurm},
@@ -45,8 +45,8 @@ constexpr std::initializer_list<engine> engines = {
 
 constexpr const char* task_variable = "DDPRUN_TASK";
 
-// What tells this task or pod from any other; empty where no engine has started anything. A step
-// that a worker starts by srun, or a job by sbatch, has another one.
+// Identifies this task or pod; empty if no engine has started anything. A step that a worker starts
+// with srun, or a job with sbatch, has another identity.
 std::string task_of(const environment_map& environment) {
   std::string task;
   for (const char* const name : {"SLURM_JOB_ID", "SLURM_STEP_ID", "JOB_COMPLETION_INDEX"}) {
