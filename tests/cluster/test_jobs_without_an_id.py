@@ -58,7 +58,7 @@ def test_what_is_left_of_a_job_is_told_that_another_one_has_its_place(cluster, m
     second = job(cluster, hosts, "b")
     assert first[1].wait() == 68
     assert "another job (train_b.sh, started " in first[1].err(), first[1].err()
-    assert " on b-0) has opened this endpoint" in first[1].err(), first[1].err()
+    assert " on b-0) has taken this endpoint" in first[1].err(), first[1].err()
     is_whole(cluster, "b")
     # A failure is made good in its own world, with the budget of its own.
     cluster.order(1, "exit 1")

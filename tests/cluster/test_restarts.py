@@ -32,8 +32,8 @@ def test_a_crash_at_the_start_ends_the_job_when_it_comes_again(cluster, workers)
     assert "attempt 1" in agent.out() and "attempt 2" not in agent.out()
     assert re.search(r"next: restart 1 of 3\n", text), text
     assert re.search(r"the end: gave up after 1 of 3 restarts: the same failure came within 1?\d s "
-                     r"of the start twice in a row; more restarts do not help "
-                     r"\(--max-quick-failures=0 goes on all the same\)", text), text
+                     r"of the start twice in a row; restarting does not help "
+                     r"\(use --max-quick-failures=0 to restart anyway\)", text), text
     cluster.nothing_left()
 
 
@@ -94,7 +94,7 @@ def test_the_budget_is_refilled_and_a_new_daemon_knows(cluster):
     cluster.started(1, 2)
     cluster.order(0, "exit 3")
     cluster.started(2, 2)
-    daemon.says("has run for 300 ms without a failure: --max-restarts counts anew, after 1 restart")
+    daemon.says("has run for 300 ms without a failure: --max-restarts starts over, after 1 restart")
     assert forgiven() == (1, 1)
     wait_until_kept(cluster, state, restarts_forgiven=1)
     daemon.kill()

@@ -57,7 +57,7 @@ def test_what_is_left_of_a_job_is_told_that_another_one_has_its_place(cluster):
                           [*script(cluster, "train_b.sh"), f"--lr=0.{rank}"]) for rank in (0, 1)]
     assert first[1].wait() == 68
     assert "another job (train_b.sh, started " in first[1].err(), first[1].err()
-    assert " on b-0) has opened this endpoint" in first[1].err(), first[1].err()
+    assert " on b-0) has taken this endpoint" in first[1].err(), first[1].err()
     wait_for("the second job's workers",
              lambda: starts_of(cluster, "b-0") and starts_of(cluster, "b-1"))
     worlds = {(e.node, e.rank, e.world_size, e.restarts) for e in cluster.events("start")

@@ -11,7 +11,8 @@ namespace ddprun::core {
 
 namespace {
 
-// Whether `condition` holds for a node that came for a place of this one: for the node itself, too.
+// Whether `condition` holds for any node with the same given id or exact rank, including the node
+// itself.
 template <class Condition>
 bool any_double(const roster& nodes, const hello& of, const Condition& condition) {
   const auto any = [&condition](const roster::same_by_order& same) {
@@ -51,8 +52,8 @@ std::vector<node*> doubles_of(const roster& nodes, const hello& of) {
   return found;
 }
 
-// It is the one that its place is for: a member of the round, else who is among the candidates
-// already, else who came first.
+// Whether this node is the one that may use its id and rank: a member of the round comes first,
+// then a node that is a candidate already, then the one that came first.
 bool holds_its_place(const roster& nodes, const node& who) {
   const auto weight = [](const node& one) { return 2 * (one.membership != nullptr) + one.counted; };
   return !any_double(nodes, who.greeting, [&](const node& other) {
@@ -63,19 +64,20 @@ bool holds_its_place(const roster& nodes, const node& who) {
   });
 }
 
-// It takes no room beside the one whose place it has come for.
+// A node that replaces a candidate needs no room of its own.
 bool replaces_one(const roster& nodes, const hello& of) {
   return any_double(nodes, of, [](const node& other) { return other.counted; });
 }
 
-// Its host may have lost power a moment ago, and what comes from another one replaces it: nothing
-// has been heard from it since. The next heartbeat tells.
+// `other` has not been heard since `who` came from another host: its host may have lost power a
+// moment ago, and `who` may be its replacement. The next heartbeat tells. An agent that holds this
+// daemon is certainly alive.
 bool may_be_dead(const node& other, const newcomer& who) {
   return !other.hosts_us && other.peer_address != who.peer_address && other.heard <= who.came;
 }
 
-// That its node id is another's, who is not away. One that is fenced ends its workers and comes
-// again.
+// The refusal if a node that is heard already has this node id. A fenced node keeps its id: it
+// comes again once it has ended its workers.
 std::string id_problem(const current_instance& current, const roster& nodes, machine_time now,
                        const newcomer& who) {
   if (!who.greeting.node_is_explicit) return {};
@@ -87,7 +89,7 @@ std::string id_problem(const current_instance& current, const roster& nodes, mac
   return {};
 }
 
-// That its node rank is another's, who is not away.
+// The refusal if a node that is heard already has this exact rank.
 std::string rank_problem(const current_instance& current, const roster& nodes, machine_time now,
                          const newcomer& who) {
   if (!is_exact(who.greeting)) return {};
@@ -99,8 +101,10 @@ std::string rank_problem(const current_instance& current, const roster& nodes, m
   return {};
 }
 
-// `holder` was not dead: those that have come for its place since its word before are too many.
+// `holder` has spoken, so it was not dead: refuses the nodes that came for its id or rank since it
+// last spoke.
 void run::state::refuse_doubles(const node& holder, machine_time word_before) {
+  // After a longer silence the others were right to come; holds_its_place() decides between them.
   if (now - word_before >= 3 * timing_of(current, holder).heartbeat_interval) return;
   for (node* const other : doubles_of(nodes, holder.greeting)) {
     const bool waits = other->node_state == node_state::here && other->membership == nullptr;

@@ -1,6 +1,5 @@
-// Places that people gave their nodes, where each must have its own: --node-id, and --node-rank of
-// the static form and of engines that count their hosts. Of the nodes that came for one place, one
-// takes part.
+// Nodes that claim the same --node-id or the same exact node rank (--node-rank of the static form,
+// and of launchers that number their hosts): only one of them takes part.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -15,7 +14,7 @@ struct current_instance;
 struct node;
 class roster;
 
-// It is not known yet: its hello has just come.
+// A node whose hello has just come, and which is not in the roster yet.
 struct newcomer {
   const hello& greeting;
   const std::string& peer_address;

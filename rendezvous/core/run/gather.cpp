@@ -1,5 +1,5 @@
-// Gather, settle and choose: DESIGN.md, rules 1, 2 and 7; the groups that nodes gather in, what a
-// choice waits for, and the reserves that step in when too few nodes are here: rules 13 and 14.
+// Gather, settle and choose: DESIGN.md, rules 1, 2 and 7; the groups in which nodes gather, what a
+// choice waits for, and the reserves that step in if too few nodes are here: rules 13 and 14.
 #include "rendezvous/core/run/gather.hpp"
 
 #include "rendezvous/base/counted.hpp"
@@ -23,11 +23,12 @@ namespace ddprun::core {
 void run::state::check_gathering() {
   if (nodes.connected() == 0 && !current.is_decided()) return;
   if (is_recovering(phase, claims)) return;
+  // Claimants without a connection have their grace to come back first.
   if (has_claims && !decide_on_claims(true) && has_claims) return;
   if (phase != run_phase::gathering) return;
   if (!current.is_decided()) begin_instance(nodes.some_connected());
   lose_ending();
-  if (!current.is_decided()) return;  // the last node was one of those
+  if (!current.is_decided()) return;  // it has lost the last node
   take_reserves();
   settings_group* const best = groups.ready(now, phase.since());
   if (best != nullptr && !older_may_live(current, older, closed, earlier, clock) &&
@@ -41,7 +42,7 @@ void run::state::check_gathering() {
   }
 }
 
-// Waiting for workers of an older instance is nobody's fault here.
+// The wait for workers of an older instance does not count, because no node here can shorten it.
 machine_time gather_until(const entered_phase& phase, const current_instance& current,
                           const stale_workers& older, const closed_instances& closed,
                           const persisted_run& earlier, const timers& timing,
@@ -61,7 +62,7 @@ void run::state::begin_gathering() {
   }
 }
 
-// Losses and drains come in groups (a rack, a reservation that ends): wait for quiet.
+// Losses and drains come in groups (a rack, a reservation that ends), so wait for quiet.
 void run::state::begin_settling() {
   enter(run_phase::settling);
   if (choice.wants_quiet()) {
@@ -71,13 +72,13 @@ void run::state::begin_settling() {
   }
   if (choice.is_over(now)) return choose();
   if (!choice.is_pausing(now)) return;
-  // It lasts: whoever is lost meanwhile is named to those who wait.
+  // The pause lasts, so waiting nodes are told which nodes are lost meanwhile.
   for (const auto& [order, who] : nodes) {
     if (is_candidate(nodes, *who)) tell_wait(*who);
   }
 }
 
-// Chooses the next round, when the last stop is over.
+// Chooses the next round once the last stop is over.
 void run::state::choose() {
   release_unneeded();
   take_reserves();
@@ -88,7 +89,7 @@ void run::state::choose() {
     ++(stop.precedes(who->heard_step) ? spoken : silent);
   }
   // A node that was silent since before the stop may be dying with the others: its next heartbeat
-  // shows. Nobody waits for that where the round is full without it.
+  // tells. If the round is full without it, nobody waits for that.
   const machine_time hold = stop.ordered_at() + 2 * timing().heartbeat_interval;
   if (silent != 0 && spoken < current.settings->nodes_max && now < hold) {
     if (phase != run_phase::settling) enter(run_phase::settling);
@@ -104,7 +105,7 @@ void run::state::choose() {
   }
 }
 
-// Those who are still to be let go.
+// Connected nodes that have asked to leave and were not released yet.
 std::vector<node*> left_drained(const roster& nodes) {
   std::vector<node*> drained;
   for (const auto& [order, who] : nodes) {
@@ -115,10 +116,10 @@ std::vector<node*> left_drained(const roster& nodes) {
   return drained;
 }
 
-// Once there was quiet: they leave, and the run goes on, unless nobody is left for it. Then it is
-// closed: false.
+// Releases the nodes that have asked to leave, once it has been quiet. If no other node is left,
+// the run is closed, and the result is false.
 bool run::state::let_drained_go() {
-  choice.forget_losses();  // the next row of them is another
+  choice.forget_losses();  // the next loss begins another group
   const std::vector<node*> drained = left_drained(nodes);
   const bool nobody_is_left = groups.here() == 0 && !drained.empty();
   if (nobody_is_left) {
@@ -134,7 +135,7 @@ bool run::state::let_drained_go() {
 
 namespace {
 
-// Candidates by join order, with what the rules of choice look at.
+// Candidates by join order, with what the rules of choice compare.
 std::vector<rank_candidate> rank_candidates(const std::vector<node*>& from) {
   std::vector<rank_candidate> candidates;
   candidates.reserve(from.size());
@@ -157,7 +158,7 @@ void run::state::fix_settings(settings_group& group) {
   groups.forget_others();
 }
 
-// They are told the difference.
+// The refusal names the difference.
 void run::state::refuse_others(const settings_group& group) {
   std::vector<node*> others;
   for (const auto& [order, who] : nodes) {
@@ -169,7 +170,7 @@ void run::state::refuse_others(const settings_group& group) {
   }
 }
 
-// False where too few of those who are here have spoken since the stop was issued.
+// False: too few of the nodes that are here have spoken since the stop was ordered.
 bool run::state::start_round(settings_group& group) {
   std::vector<node*> from;
   for (const auto& [order, who] : nodes) {
@@ -220,7 +221,7 @@ bool run::state::start_round(settings_group& group) {
   return true;
 }
 
-// Newcomers and nodes that have gone: the members are told with their ranks.
+// What is said about newcomers and nodes that have gone; the members get it with their ranks.
 void note_changes(current_instance& current, time_point real_now, const std::vector<node*>& from,
                   const rank_assignment& chosen) {
   std::vector<std::string> newcomers;
@@ -233,7 +234,8 @@ void note_changes(current_instance& current, time_point real_now, const std::vec
   }
   current.news.clear();
   current.unable = {};
-  // In the first round everybody is new; and so it looks to a daemon that was started again.
+  // In the first round every node is new, and all nodes look new to a restarted daemon: that is no
+  // news.
   if (count < chosen.by_group_rank.size() || current.gone.has_members()) {
     current.news = current.gone.change(newcomers, count);
     const std::uint32_t losses = current.budget.node_losses(real_now);
@@ -250,7 +252,7 @@ void note_changes(current_instance& current, time_point real_now, const std::vec
   }
 }
 
-// It is told: what follows is news of the next one.
+// The members were told: later changes are news for the next round.
 void forget_changes(current_instance& current, roster& nodes) {
   current.gone = {};
   current.refusal.clear();
@@ -267,7 +269,8 @@ assignment assignment_of(const current_instance& current, const membership& of) 
   return assigned;
 }
 
-// A restarted daemon lets everybody wait, as it cannot know yet how many there will be.
+// A restarted daemon lets every node wait, because it cannot know yet how many will come. Once a
+// round is chosen, it refuses those beyond the spares, the newest first.
 void run::state::refuse_excess() {
   const std::uint64_t room =
       std::uint64_t{current.settings->nodes_max} + current.settings->spares_max;
@@ -314,6 +317,7 @@ bool gathering::count(node& who, bool is_candidate) {
 
 std::optional<machine_time> gathering::last_call_until(const settings_group& one, machine_time now,
                                                        machine_time since) {
+  // Only a new high starts it over, so that nodes that come and go cannot prolong it.
   if (one.here_ <= one.highest_ || !one.has_enough()) return one.last_call_until_;
   const timers& timing = one.settings_.timing;
   return std::min(now + timing.last_call_timeout, since + timing.join_timeout);
@@ -414,16 +418,18 @@ bool settle_timer::is_over(machine_time now) const {
   return now >= until_ || (is_for_words_ && silent_ == 0);
 }
 
-// Reserves are nodes that are here and sit out as others are enough: those whose own check found
-// something (DESIGN.md, rule 14), and those that were left out as they failed first (rule 13).
+// Reserves are nodes that are here and sit out because others are enough: nodes whose own check
+// found something (DESIGN.md, rule 14), and nodes that were left out because they failed first
+// (rule 13).
 //
-// Too few are here without them, and enough with some: as many as are needed take part, an
-// unhealthy one before one that was left out; of the former who came first, of the latter who
-// failed least often. A round with a bad node may fail again; no round at all has failed already.
+// If too few nodes are here without them, and enough with some, as many as are needed take part:
+// unhealthy nodes before those that were left out; of the former those that came first, of the
+// latter those that failed least often. A round with a bad node may fail again, but having no round
+// is a failure already.
 
 void run::state::take_reserves() {
   if (unhealthy.empty() && current.failing.left_out() == 0) return;
-  // No node is left out before the first round.
+  // Before the first round no node is left out, so there is an unhealthy one.
   const run_settings& settings =
       current.settings ? *current.settings : nodes.at(*unhealthy.begin()).greeting.settings;
   const std::uint32_t least = settings.nodes_min;
@@ -449,21 +455,21 @@ void run::state::take_reserves() {
   }
 }
 
-// That sits out, as its own check found something.
+// Lets an unhealthy node take part.
 void run::state::need_unhealthy(node& who) {
-  who.standing = standing::needed;
+  who.participation = participation::needed;
   recount(who);
   tell_taken(current, out,
              who.label() + " takes part though its health check says: " + who.state.unhealthy +
                  "; without it too few nodes are left");
 }
 
-// The agents of a node that was left out.
+// Lets a node that was left out take part again, with all its agents.
 void run::state::take_back(const std::vector<node*>& agents) {
   const std::string name = agents.front()->place_name();
   current.failing.take_back(name);
   for (node* const who : agents) {
-    who->standing = standing::regular;
+    who->participation = participation::regular;
     recount(*who);
   }
   tell_taken(current, out,
@@ -479,12 +485,12 @@ void tell_taken(current_instance& current, outbox& out, const std::string& text)
   current.taken_back += (current.taken_back.empty() ? "" : "; ") + text;
 }
 
-// Nodes whose own health check found something: they sit out for as long as the others are enough.
+// Nodes whose own health check found something sit out for as long as the others are enough:
 // DESIGN.md, rule 14.
 
-// Kept with each word of a node, so that nobody has to look through all of them.
+// Updated with each message of a node, so that no rule has to scan all nodes.
 void watch_health(std::set<std::uint64_t>& unhealthy, node& who) {
-  if (who.state.unhealthy.empty() && who.is_needed()) who.standing = standing::regular;
+  if (who.state.unhealthy.empty() && who.is_needed()) who.participation = participation::regular;
   if (who.connection != 0 && is_able(who) && !who.is_left_out() && who.is_unhealthy()) {
     unhealthy.insert(who.order);
   } else {
@@ -492,25 +498,25 @@ void watch_health(std::set<std::uint64_t>& unhealthy, node& who) {
   }
 }
 
-// Some of those that were needed may not be any more: another has come, or is well again.
+// Nodes that were needed may not be any more: another has come, or is healthy again.
 void run::state::release_unneeded() {
   for (const auto& [order, who] : nodes) {
     if (!who->is_needed() || who->membership != nullptr) continue;
     const std::uint32_t others = groups.here() - (who->counted ? 1 : 0);
     if (others < current.settings->nodes_min) continue;
-    who->standing = standing::regular;
+    who->participation = participation::regular;
     recount(*who);
   }
 }
 
-// A stop is over: whatever comes next is news to those that take no part in it.
+// A stop is over. Nodes that take no part in what follows are told of it with their next status.
 void dismiss_unhealthy(roster& nodes, const std::set<std::uint64_t>& unhealthy,
                        const wait_message& notice) {
   for (const std::uint64_t order : unhealthy)
     nodes.at(order).notice_seen = notice.edition();
 }
 
-// "node-b: GPU 3 needs a reset (and 2 more nodes)"; empty: none sits out for that.
+// "node-b: GPU 3 needs a reset (and 2 more nodes)"; empty: no node sits out for its health.
 std::string unhealthy_text(const roster& nodes, const std::set<std::uint64_t>& unhealthy) {
   if (unhealthy.empty()) return {};
   const node& first = nodes.at(*unhealthy.begin());
@@ -519,14 +525,14 @@ std::string unhealthy_text(const roster& nodes, const std::set<std::uint64_t>& u
   return text;
 }
 
-// Behind what is done next; empty where nobody sits out, or too few are left without them.
+// Appended to what is done next; empty: no node sits out, or too few are left without them.
 std::string health_phrase(const current_instance& current, const roster& nodes,
                           const gathering& groups, const std::set<std::uint64_t>& unhealthy) {
   if (unhealthy.empty() || groups.here() < current.settings->nodes_min) return {};
   return "; without " + unhealthy_text(nodes, unhealthy);
 }
 
-// What such a node hears, behind "this node".
+// What such a node is told, after "this node".
 std::string health_advice(const node& who) {
   return " sits out until its health check finds nothing (" + who.state.unhealthy +
          "), or too few other nodes are left";

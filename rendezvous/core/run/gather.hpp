@@ -1,5 +1,5 @@
-// What nodes gather in, what the choice of the next round waits for, and who sits out of it:
-// DESIGN.md, rules 1, 2, 7, 13 and 14.
+// The groups in which nodes gather, what the choice of the next round waits for, and which nodes
+// sit out: DESIGN.md, rules 1, 2, 7, 13 and 14.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -26,14 +26,14 @@ class roster;
 class stale_workers;
 class wait_message;
 
-// The nodes that are here for the next round, by what they ask for: nodes that agree on the
-// settings are of one group, and each group has its last call. Before the first round there may be
-// several groups; from then on there is one, and a node that differs is refused.
+// The nodes that are here for the next round, grouped by their settings; each group has its own
+// last call. Before the first round there may be several groups; from then on there is one, and a
+// node that differs is refused.
 //
-// Always: a node that is counted is of a group, and a group has no more candidates than nodes. Once
-// fixed, a group stays though nobody be left in it.
+// Always: a node that is counted belongs to a group, and a group has no more candidates than nodes.
+// Once fixed, a group stays even if no node is left in it.
 //
-// Ownership: the groups; a node's pointer to its group is set and taken back here.
+// Ownership: owns the groups. Only this class sets a node's pointer to its group.
 class settings_group {
  public:
   const run_settings& settings() const { return settings_; }
@@ -47,7 +47,8 @@ class settings_group {
   run_settings settings_;
   std::uint32_t nodes_ = 0;
   std::uint32_t here_ = 0;
-  std::uint32_t highest_ = 0;  // of here_ in this gathering; only a new one restarts the last call
+  std::uint32_t highest_ =
+      0;  // highest here_ of this gathering; only a new high restarts the last call
   std::optional<machine_time> last_call_until_;
 };
 
@@ -55,28 +56,29 @@ class gathering {
  public:
   void join(node& who);
   void leave(node& who);
-  // Whether it is one to be chosen. True where that is another answer than before.
+  // Sets whether the node is a candidate. True: that has changed.
   bool count(node& who, bool is_candidate);
   std::uint32_t here() const { return here_; }  // of all groups
 
-  // A round needs a group that is full, or whose last call is over: the largest of them. Keeps the
-  // last calls, so it is asked after every event. `since`: the begin of this gathering.
+  // The group that a round can start with: the largest of those that are full, or whose last call
+  // is over. Also updates the last calls, so it is called after every event. `since`: when this
+  // gathering began.
   settings_group* ready(machine_time now, machine_time since);
-  void begin_anew();  // the last calls
+  void begin_anew();  // starts the last calls over
   // The largest group; null: nobody is here.
   const settings_group* largest() const;
   // When the last call of a group that has enough nodes is over, as `ready` would say now.
   static std::optional<machine_time> last_call_until(const settings_group& one, machine_time now,
                                                      machine_time since);
-  // The next moment at which a last call is over; one that has passed was judged: what is missing
-  // then is words of those who are here.
+  // The next moment at which a last call ends. One that has ended was judged already: if no round
+  // has started then, messages of nodes that are here are missing.
   std::optional<machine_time> deadline(machine_time now) const;
 
-  // From now on there is this group only. The others go as soon as nobody is of them.
+  // From now on this is the only group. Each other one is dropped as soon as it has no nodes.
   void fix(settings_group& one);
-  void forget_others();  // none of whom is left
+  void forget_others();  // which must have no nodes
   void unfix();
-  void clear();  // the instance is closed: nobody is of a group
+  void clear();  // the instance is closed: no node belongs to a group
 
   bool empty() const { return groups_.empty(); }
   std::size_t size() const { return groups_.size(); }
@@ -93,12 +95,13 @@ class gathering {
   bool is_fixed_ = false;
 };
 
-// What the next choice waits for when a stop is over: quiet, as losses, drains and joins come in
-// groups (a rack, a reservation that ends), or a word of nodes that were silent since before the
-// stop, as they may be dying with the others; and always for the end of a pause that was ordered.
+// What the next choice waits for when a stop is over: quiet, because losses, drains and joins come
+// in groups (a rack, a reservation that ends); or messages of nodes that were silent since before
+// the stop, because they may be dying with the others. It always waits for the end of a pause that
+// was ordered.
 class settle_timer {
  public:
-  // One more of the group that began with the first loss since they were forgotten.
+  // Adds a loss to the group that began with the first loss since `forget_losses`.
   void add_loss(machine_time now);
   void forget_losses() { has_losses_ = false; }
   bool wants_quiet() const { return has_losses_; }
@@ -106,16 +109,16 @@ class settle_timer {
   void wait_for_quiet(const timers& timing);
   void wait_for_words(std::uint32_t silent, machine_time until);
   bool is_for_words() const { return is_for_words_; }
-  // So many that were silent have not spoken yet; those that went are among them.
+  // How many silent nodes have not spoken yet; those that have gone since are among them.
   std::uint32_t silent() const { return silent_; }
   void end_silence_of_one();
 
-  void wait_for_pause(machine_time now);  // and nothing else
-  // Whatever is lost or said meanwhile.
+  void wait_for_pause(machine_time now);  // and for nothing else
+  // The pause lasts until then, whatever is lost or said meanwhile.
   void pause_until(machine_time moment) { pause_until_ = moment; }
   void end_pause() { pause_until_.reset(); }
   bool is_pausing(machine_time now) const { return pause_until_ && now < *pause_until_; }
-  // There was quiet after losses and drains, while the pause goes on.
+  // It has been quiet after losses and drains, while the pause goes on.
   bool is_quiet_in_pause(machine_time now) const {
     return has_losses_ && is_pausing(now) && now >= until_;
   }

@@ -1,8 +1,8 @@
-// How an instance ends, for all or for one node: DESIGN.md, rule 9, drain and operator; and what
-// may still live of instances before this one.
+// How an instance ends, for all nodes or for one (DESIGN.md, rule 9, drain and operator), and what
+// may still live of older instances.
 //
-// The first round of an instance starts only when
-// no worker of an older one can live, as far as this daemon knows or has heard:
+// The first round of an instance starts only when no worker of an older one can live, as far as
+// this daemon knows or has heard:
 //
 //   a node that was told to end its workers    its own word, its goodbye, or its guardian's
 //   a member that could not be reached when    what a stop would have waited for (stop.hpp)
@@ -10,7 +10,7 @@
 //   a node that came back to a daemon which    the orphan limit: nobody knows whom it held, and who
 //   does not know its instance, and went       held it
 //
-// From then on a round of this instance is on, and who comes back from an older one is fenced.
+// Once this instance has a round, nodes that come back from an older one are fenced.
 #include "rendezvous/core/run/instances.hpp"
 
 #include "rendezvous/base/error.hpp"
@@ -24,20 +24,6 @@
 
 namespace ddprun::core {
 
-// How an instance ends, for all or for one node: DESIGN.md, rule 9, drain and operator; and what
-// may still live of instances before this one.
-//
-// The first round of an instance starts only when
-// no worker of an older one can live, as far as this daemon knows or has heard:
-//
-//   a node that was told to end its workers    its own word, its goodbye, or its guardian's
-//   a member that could not be reached when    what a stop would have waited for (stop.hpp)
-//   its instance was closed
-//   a node that came back to a daemon which    the orphan limit: nobody knows whom it held, and who
-//   does not know its instance, and went       held it
-//
-// From then on a round of this instance is on, and who comes back from an older one is fenced.
-
 bool cannot_start(const status& said) {
   return said.round == 0 && said.draining && said.signal == 0 && !said.causes.empty() &&
          said.causes.front().kind == cause_class::start;
@@ -47,8 +33,8 @@ int code_of_drain(const status& said) {
   return exit_code_of_signal(said.signal == 0 ? SIGTERM : said.signal);
 }
 
-// One that was away when its run was closed may say that all had ended well at its place. Where
-// that is so at every place, nothing has failed and there was nothing to stop.
+// A node that was away when its run was closed may say that all its workers had succeeded. If every
+// member says so, nothing has failed, and there was nothing to stop.
 void learn_of_success(const run_options& options, const entered_phase& phase,
                       current_instance& current, closed_instances& closed, outbox& out,
                       closed_instance& record, const status& said) {
@@ -65,7 +51,8 @@ void learn_of_success(const run_options& options, const entered_phase& phase,
   current.last_end = record.text;
 }
 
-// The same of a round that was given up, while no other has been chosen: nobody runs it again.
+// The same for a round that was given up, as long as no other has been chosen: no round repeats
+// work that is done.
 bool completes_success(const entered_phase& phase, current_instance& current,
                        const round_numbers& rounds, const node& who) {
   const status& said = who.state;
@@ -81,7 +68,7 @@ void run::state::tell_closed(node& who, closed_instance& record) {
   who.node_state = node_state::closing;
   recount(who);
   groups.leave(who);
-  // From now on it is its own word that counts.
+  // From now on its own messages tell whether its workers live.
   closed.take_out(who.greeting.session, record.instance, false, real_now);
   ddprun::desired value;
   value.epoch = out.epoch();
@@ -98,18 +85,20 @@ void run::state::tell_closed(node& who, closed_instance& record) {
   order_close(who, finished(std::move(value)));
 }
 
-// Everybody of the instance is told; those who are away will be when they come back.
+// Tells all nodes of the instance; nodes that are away are told when they come back.
 void run::state::close(int exit_code, std::optional<cause> why, std::string text) {
   DDPRUN_ASSERT(current.is_decided());
   out.note(exit_code == 0 ? note_level::info : note_level::error,
            "run " + options.run_id + " is closed with exit code " + std::to_string(exit_code) +
                ": " + text);
+  // Without a round there is nothing to report.
   if (!memberships.empty()) {
     if (phase != run_phase::stopping) current.lasted = lasted_so_far(phase, age, now);
     add_report(current, rounds, memberships, dead, why);
   }
   closed_instance record;
   for (const membership& one : memberships) {
+    // Members that are away are told when they come back. A dead one never does.
     if (one.holder() == nullptr || one.liveness() == worker_liveness::dead) continue;
     const node& member = *one.holder();
     if (member.connection == 0) record.absent.insert(member.greeting.session);
@@ -137,11 +126,12 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   tell_report(current, nodes, out, true, exit_code, why_it_ends(record.why, record.text));
   enter(run_phase::closed);
   choice = {};
+  // Forgotten after the loop, because that changes `nodes`.
   std::vector<node*> away;
   for (const auto& [order, who] : nodes) {
     if (who->node_state == node_state::closing || who->node_state == node_state::leaving) continue;
     record.absent.insert(who->greeting.session);
-    // A fenced one kills first; it is told when it joins anew.
+    // A fenced node kills its workers first; it is told when it joins again.
     if (who->node_state == node_state::fenced) {
       groups.leave(*who);
       continue;
@@ -174,7 +164,7 @@ void run::state::open_instance(instance_id fresh, const std::optional<started_jo
   enter(run_phase::gathering);
 }
 
-// It has come to say why it takes no part, so that the others do not wait for it without a word.
+// The node has come only to say why it takes no part, so that the others know why they wait.
 void run::state::dismiss_unable(node& who) {
   cause why = cause_of(rounds, who, cause_class::drain);
   why.text = who.state.causes.front().text;
@@ -184,8 +174,8 @@ void run::state::dismiss_unable(node& who) {
   release(who, 0);
 }
 
-// The same of one that is refused as well: of a command line that is wrong in one place, what can
-// be read may not be what the others have.
+// The same for such a node whose hello is refused as well: if its command line is wrong, the
+// settings that could be read from it may differ from those of the others.
 void hear_of_unable(current_instance& current, wait_message& notice, outbox& out,
                     const agent_joined& event) {
   const hello& greeting = event.hello;
@@ -195,16 +185,17 @@ void hear_of_unable(current_instance& current, wait_message& notice, outbox& out
   notice.change();
 }
 
-// The node is asked to leave. What it did in a round that is over or went well stays done.
+// The node was asked to leave. What it did in a round that is over, or that went well, stays done.
 void run::state::drain(node& who) {
   if (who.node_state != node_state::here) return;
+  // Each heartbeat repeats the request, but it counts as a loss only once.
   const bool is_new = !std::exchange(who.drain_seen, true);
   if (who.membership == nullptr && cannot_start(who.state)) return dismiss_unable(who);
   cause why = cause_of(rounds, who, cause_class::drain);
   why.code = who.state.signal;
   remember_departure(phase, current, notice, real_now, who, why);
   if (phase == run_phase::stopping || phase == run_phase::settling) {
-    // Judged when the next round is chosen: perhaps all are asked to leave.
+    // Decided when the next round is chosen, because all nodes may have been asked to leave.
     if (is_new && (who.membership != nullptr || choice.is_pausing(now)))
       remember_loss(phase, choice, now, timing());
     return;
@@ -218,10 +209,11 @@ void run::state::drain(node& who) {
     end_round(&*first, timing().drain_grace, describe(*first));
     return;
   }
-  // A leader whose workers are done serves the store until the others are done too.
+  // A leader whose workers are done stays, and serves the store until the others are done, too.
   if (who.leads()) return;
   const bool goes_on_without =
       who.membership != nullptr || phase != run_phase::gathering || groups.here() != 0;
+  // What is running here is not known yet, so no run can be closed: only this node leaves.
   if (!current.is_decided() || is_recovering(phase, claims)) {
     release(who, groups.here() != 0 ? 0 : code_of_drain(who.state));
   } else if (goes_on_without) {
@@ -231,7 +223,7 @@ void run::state::drain(node& who) {
   }
 }
 
-// It leaves, the run goes on.
+// The node leaves, and the run goes on.
 void run::state::release(node& who, int exit_code) {
   out.note(note_level::info, who.label() + " leaves, as it was asked to");
   who.node_state = node_state::leaving;
@@ -245,7 +237,7 @@ void run::state::release(node& who, int exit_code) {
 }
 
 void run::state::stop_by_operator(cause why) {
-  // Until it is known what is on here, there is nothing to stop.
+  // Until it is known what is running here, there is nothing to stop.
   if (current.operator_stop || phase == run_phase::closed || !current.is_decided() ||
       is_recovering(phase, claims))
     return;
@@ -261,6 +253,7 @@ void run::state::stop_by_operator(cause why) {
       causes.add(*current.operator_stop, real_now);
       end_round(&*current.operator_stop, timing().drain_grace, describe(*current.operator_stop));
       return;
+    // end_of_stop() closes the run.
     case run_phase::stopping:
     case run_phase::closed:
       return;
@@ -270,6 +263,7 @@ void run::state::stop_by_operator(cause why) {
 bool leftovers::complete_success(const status& said) {
   DDPRUN_ASSERT(said.assignment);
   if (said.round < round) return false;
+  // A newer round than was known: what was counted was of an older one.
   if (said.round > round) succeeded.clear();
   round = said.round;
   succeeded.insert(said.assignment->group_rank);
@@ -300,6 +294,7 @@ void closed_instances::forget_old(time_point now) {
 void closed_instances::renew_past() {
   std::vector<past_end> ends;
   for (const closed_instance& one : closed_) {
+    // One more than a record holds, so that the list without the newest is as long.
     if (ends.size() > past_ends_max) break;
     ends.push_back({one.instance,
                     {one.exit_code, one.text},
@@ -350,6 +345,7 @@ void closed_instances::take_out(const session_id& session, instance_id instance,
   for (closed_instance& one : closed_) {
     leftovers& left = one.left;
     const bool was_left = left.sessions.erase(session) != 0;
+    // The session has nothing to do with this instance.
     if (!was_left && one.instance != instance && !one.absent.contains(session)) continue;
     if (has_let_go) left.let_go(now);
     if (left.sessions.empty() && left.unknown == 0) left.until = {};
@@ -401,8 +397,10 @@ void watch_ending(stale_workers& older, wait_message& notice, machine_time now, 
   if (is_news) notice.change();
 }
 
-// One that answers, but does not end its workers, is broken: unanswered it isolates itself.
+// A node that answers, but does not end its workers, is broken. Without acks it isolates itself,
+// which kills them.
 void run::state::lose_ending() {
+  // Once this instance has a round, nothing waits for older workers.
   if (current.settings) return;
   std::vector<node*> broken;
   for (const auto& [order, since] : older.ending()) {
@@ -416,7 +414,7 @@ void run::state::lose_ending() {
   }
 }
 
-// A node of an older instance went before it said that its workers are gone.
+// A node of an older instance has gone without saying that its workers are gone.
 void remember_lost(const entered_phase& phase, const current_instance& current,
                    stale_workers& older, const closed_instances& closed, const machine_clock& clock,
                    const node& who, bool proof) {
@@ -429,20 +427,23 @@ void remember_lost(const entered_phase& phase, const current_instance& current,
   if (!matters) return;
   const timers& timing = timing_of(current, who);
   const bool was_alone = who.state.assignment && who.state.assignment->group_world_size <= 1;
-  // The nodes on either end of its tether follow within two isolation limits.
+  // As long as nobody has let go, members may keep each other alive until orphan_limit. Once one
+  // has, the others follow within two isolation limits.
   time_point until = clock.real(who.heard) + timing.orphan_limit;
   if (who.node_state == node_state::closing && closed.has_let_go(who.state.instance)) {
     until = clock.real(who.heard) + with_margin(2 * timing.isolation_limit);
   }
   if (proof) {
-    // Of a closed instance more is known.
+    // Its own workers are gone, and it no longer keeps others alive by its tether. If it was alone
+    // there are no others; for those of a closed instance closed_instance::left has the time.
     if (was_alone || who.node_state == node_state::closing) return;
     until = clock.real_now() + with_margin(2 * timing.isolation_limit);
   }
   older.raise_lost_until(until);
 }
 
-// Of a round that is left while some of it cannot be reached: an operator does not wait for them.
+// Notes what a round leaves behind if some members cannot be reached, as after an operator's stop,
+// which does not wait for them.
 void remember_leftovers(current_instance& current, const round_numbers& rounds,
                         const round_memberships& memberships, const round_stop& stop,
                         const timers& timing, const machine_clock& clock) {
@@ -487,6 +488,7 @@ timer_moment older_deadline(const current_instance& current, const stale_workers
         since + stop_patience_of(timing_of(current, nodes.at(order)), duration::zero());
     if (!next || due < *next) next = due;
   }
+  // As long as a node ends its workers, only its word or its patience ends the wait.
   if (next) return next;
   return older_until(older, closed, earlier, clock);
 }
@@ -511,7 +513,7 @@ std::string older_reason(const current_instance& current, const stale_workers& o
   return text;
 }
 
-// Of the one closed instance that is waited for, if nothing else is.
+// The leftovers of the only closed instance that is waited for; null: others are waited for, too.
 const leftovers* sole_older(const stale_workers& older, const closed_instances& closed,
                             const machine_clock& clock) {
   const bool others_may_live = !older.ending().empty() || clock.real_now() < older.lost_until();
@@ -532,41 +534,40 @@ void stale_workers::raise_lost_until(time_point until) {
 
 // Job identity: an instance, and what is left of one, belongs to the job that opened it.
 //
-// Nodes that leave --rdzv-id out all have one run id, so two jobs may meet at an endpoint, one
-// after the other. What the first has left (agents that dial on, a record) is no business of the
-// second: it opens an instance of its own, and who comes from the first is told that its place is
-// taken. Nodes of one job may differ in arguments. So a node that comes with an instance is known
-// by what that was opened with, which it was told; one that comes with none is never refused for
-// its own.
+// Nodes without --rdzv-id all have one run id, so two jobs may meet at an endpoint, one after the
+// other. What the first has left (agents that dial on, a record) does not concern the second: it
+// opens an instance of its own, and nodes of the first are told that the endpoint was taken. Nodes
+// of one job may differ in arguments. So a node that comes with an instance is identified by what
+// opened that instance, which it was told; a node without one is never refused for its job.
 
-// None: it is not known yet.
+// The job of the current instance, or of the agent that holds this daemon; none: not known yet.
 const std::optional<started_job>& job_here(const run_options& options, const entered_phase& phase,
                                            const current_instance& current) {
   return current.is_decided() && phase != run_phase::closed ? current.job : options.opened_by;
 }
 
-// To one that comes with this instance of that job; empty where its place is not taken.
+// The refusal of a node that comes with this instance of that job, because another job has taken
+// the endpoint; empty: none has.
 std::string place_taken_text(const run_options& options, const entered_phase& phase,
                              const current_instance& current, instance_id instance,
                              const std::optional<started_job>& job) {
   const bool is_from_elsewhere = instance != 0 && instance != current.id;
   if (!is_from_elsewhere || is_same_job(job_here(options, phase, current), job)) return {};
   return as_another(job_here(options, phase, current)) +
-         " has opened this endpoint, and this one ends; where both are to run at once, give each "
+         " has taken this endpoint, so this job ends; to run both at once, give each "
          "its own --rdzv-id";
 }
 
-// A daemon that lives in an agent is opened by its job. One that stands alone knows of whom comes
-// only what that starts itself, and nodes of one job may differ in arguments: where the script has
-// the same name, workers of the job before are waited for, rather than that two rounds live at
-// once.
+// A daemon that lives in an agent knows its job. A standalone daemon knows only what each node
+// starts, and nodes of one job may differ in arguments. There one script name is enough to count as
+// one job: waiting for workers of another job costs less than two rounds at once.
 bool may_be_same_job(const run_options& options, const std::optional<started_job>& one,
                      const std::optional<started_job>& other) {
   if (is_same_job(one, other)) return true;
   return !options.opened_by && one->program == other->program;
 }
 
-// One that stands alone asks all who came.
+// A standalone daemon compares the record with every node that has come.
 bool is_record_of_another(const run_options& options, const persisted_run& earlier,
                           const roster& nodes) {
   const std::optional<started_job>& job = earlier.record()->job;
@@ -576,16 +577,17 @@ bool is_record_of_another(const run_options& options, const persisted_run& earli
   });
 }
 
-// Of the instance that is on nobody is left, and what comes is none of it.
+// Closes the current instance if it has lost all its nodes, and the newcomer is of another job.
 void run::state::make_way_for(const hello& newcomer) {
   const bool is_deserted = current.is_decided() && phase == run_phase::gathering && nodes.empty();
   if (!is_deserted || newcomer.state.instance != 0) return;
   if (is_same_job(current.job, newcomer.job)) return;
   close(displaced_exit_code, current.last_cause,
-        as_another(newcomer.job) + " has opened this endpoint");
+        as_another(newcomer.job) + " has taken this endpoint");
 }
 
-// Nothing of the job before is waited for.
+// Of what the previous job has left, only workers whose node is here and ending them are waited
+// for.
 void leave_other_job(stale_workers& older, closed_instances& closed, round_numbers& rounds,
                      outbox& out, const std::optional<started_job>& before) {
   out.note(note_level::info,

@@ -1,4 +1,4 @@
-// The instances of a run: the one that is on, those that are over, and what may still live of them.
+// The instances of a run: the current one, the closed ones, and what may still live of them.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -33,33 +33,34 @@ class round_stop;
 struct run_options;
 class wait_message;
 
-// The instances of a run that are over, newest first: how each ended, who of it is still to be
-// told, and who of it may live on.
+// The closed instances of a run, newest first: how each ended, which nodes still have to be told,
+// and which may have living workers.
 //
-// Always: at most closed_instances_max of them; each is remembered for closed_memory, in real
-// time: what happens elsewhere does not wait for the loop of this daemon.
+// Always: at most closed_instances_max of them; each is dropped after closed_memory, in real time,
+// because what happens on other hosts does not wait for this daemon's loop.
 
 inline constexpr std::size_t closed_instances_max = 64;
 inline constexpr duration closed_memory = std::chrono::hours(1);
 
-// Of the round that was left last: who has succeeded in it, and members that could not be reached
-// when it was given up: their workers may live on.
+// What the round that was left last leaves behind: the members that had succeeded, and those that
+// could not be reached when it was given up, whose workers may live on.
 struct leftovers {
   round_number round = 0;
   std::set<std::uint32_t> succeeded;  // group ranks
   std::set<session_id> sessions;
-  std::size_t unknown = 0;  // of whom a restarted daemon knows no session
-  members_by_name members;  // of a round that only a record tells of; else of nobody
-  time_point until{};       // none of their workers lives any longer
-  bool is_held = false;     // nobody has let go yet: they may hold each other until orphan_limit
-  duration let_go_limit{};  // from when one does until they must be gone
+  std::size_t unknown = 0;  // members whose session a restarted daemon does not know
+  members_by_name members;  // of a round known only from a record; otherwise empty
+  time_point until{};       // after this none of their workers lives
+  bool is_held =
+      false;  // no member has let go yet: they may keep each other alive until orphan_limit
+  duration let_go_limit{};  // from when one lets go until all must be gone
 
-  // This member says that all was done at its place. True: so say all of its round, if that is the
-  // newest one.
+  // This member reports that its workers have succeeded. True: so have all of its round, if that is
+  // the newest.
   bool complete_success(const status& said);
-  // The workers of one of them are gone, and nobody lives on by its tethers.
+  // The workers of one member are gone, and its tethers keep no other alive.
   void let_go(time_point now);
-  // `until`, unless all are here again.
+  // `until`; a moment in the past if all members are back.
   time_point living_until() const;
 };
 
@@ -72,8 +73,8 @@ struct closed_instance {
   std::uint32_t restarts_used = 0;
   std::uint32_t restarts_forgiven = 0;
   time_point closed_at{};
-  std::optional<started_job> job;  // that had opened it
-  std::set<session_id> absent;     // have not been told, or have not said goodbye
+  std::optional<started_job> job;  // that opened it
+  std::set<session_id> absent;     // sessions that have not been told, or have not said goodbye
   leftovers left;
 
   bool is_old(time_point now) const { return now - closed_at >= closed_memory; }
@@ -90,29 +91,31 @@ class closed_instances {
   bool are_all_old(time_point now) const;
   std::size_t absent_count() const;  // sessions, over all of them
 
-  // The one that the sender of this hello belongs to, by its own word or by ours: it may have been
-  // connected, and lost, before it was told of any instance. None where it is not known, or old.
+  // The instance that the sender of this hello belongs to, because it says so, or because its
+  // session was away at the close: it may have been lost before it was told of any instance. Null:
+  // not known, or old.
   closed_instance* of(const hello& greeting, time_point now);
-  void said_goodbye(const session_id& session);  // it is told
+  void said_goodbye(const session_id& session);  // it has been told
 
-  // What becomes of this session of the instance is known from elsewhere; `has_let_go`: its workers
-  // are gone, and nobody lives on by its tethers.
+  // This session of the instance need not be waited for as unreachable any longer. `has_let_go`:
+  // its workers are gone, and its tethers keep no other member alive.
   void take_out(const session_id& session, instance_id instance, bool has_let_go, time_point now);
-  // Some member of that instance, which is closed, has let go of the others.
+  // Whether a member of that closed instance has let go of its tethers.
   bool has_let_go(instance_id instance) const;
   // The run no longer waits for those that were left behind.
   void forget_living();
-  // A node of that name (lasting_name) is a candidate here from now on, or no longer.
+  // A node of that name (lasting_name) is a candidate from now on, or no longer.
   void count(const std::string& name, bool is_here);
-  // From then on none of all that were left behind lives.
+  // After this moment no worker that was left behind lives.
   time_point living_until() const;
-  // Those that may live of the one instance of which any may. Null: there is none, or several.
+  // The leftovers of the only closed instance of which workers may live. Null: there is none, or
+  // there are several.
   const leftovers* sole_living(time_point now) const;
 
-  // For the record: how the newest of them ended, and the newest of those before the newest one.
+  // For the record: how the newest closed instances ended, and the same without the newest one.
   const shared_list<past_end>& past() const { return past_; }
   const shared_list<past_end>& past_before_newest() const { return past_before_newest_; }
-  // What one of them ended with is another than it was.
+  // To be called when the end of a closed instance has changed.
   void renew_past();
 
  private:
@@ -121,72 +124,73 @@ class closed_instances {
   shared_list<past_end> past_before_newest_;
 };
 
-// The instance of a run that is on here, or was last: what is forgotten as a whole when the next
-// one is opened.
+// The current instance of a run, or its last one. It is replaced as a whole when the next one is
+// opened.
 
-// Of the newest round, for the record: how many nodes it had and which, and how long after this
-// daemon none of its workers lives (run_record::gone_after).
+// The nodes of the newest round, for the record: how many they are, which, and how long after this
+// daemon's death none of their workers lives (run_record::gone_after).
 struct placed_nodes {
   std::uint32_t count = 0;
   duration gone_after{};
   shared_list<std::string> names;
 };
 
-// How many of the newest reports are kept for those who ask.
+// How many of the newest reports can be asked for.
 inline constexpr std::size_t reports_max = 16;
 
 struct current_instance {
-  instance_id id = 0;  // none has been decided on: 0
+  instance_id id = 0;  // 0: none has been decided on
   time_point opened_at{};
   std::optional<started_job> job;        // that opened it
   std::optional<run_settings> settings;  // from the first round on
   restart_budget budget;
   quick_failures quick;
-  bool has_run_long = false;  // a round of it, or an earlier daemon's
+  bool has_run_long = false;  // a round of it did not end quickly, or was an earlier daemon's
   node_failures failing;
-  bool is_found = false;    // the newest round is an earlier daemon's, and was not kept
-  bool has_placed = false;  // somebody, in a round of this instance, or an earlier daemon has
+  bool is_found = false;    // the newest round is an earlier daemon's, and does not go on
+  bool has_placed = false;  // a node got its assignment, from this daemon or an earlier one
   placed_nodes placed;
-  assignment common;                // what all places of the newest round share
+  assignment common;                // what all assignments of the newest round share
   leftovers left_behind;            // of the round that was left last
   std::optional<cause> last_cause;  // of the newest round that was charged
   std::string last_end;             // how the newest round ended, in words
-  departures gone;                  // since the newest round that was running
-  std::string refusal;              // the newest for its settings, since that round
+  departures gone;                  // since the newest round that ran
+  std::string refusal;              // the newest refusal because of settings, since that round
   std::string taken_back;           // who was left out and is needed again, since that round
-  std::string news;                 // of the newest round, for those who are in it
+  std::string news;                 // about the newest round, for its members
   std::string warning;
   struct {
     std::string place_name;
     std::string text;
   } unable;                           // the newest node that cannot start, and why
-  duration lasted{};                  // the newest round, when its stop began
-  std::optional<duration> quick_end;  // its end came so soon after its start
+  duration lasted{};                  // how long the newest round had run when its stop began
+  std::optional<duration> quick_end;  // how soon after its start it ended, if that was quick
   std::deque<round_report> reports;   // of rounds that are over, the newest last
-  // What is next after the newest, to be told once it is known whether anybody goes on.
+  // What follows the newest report. It is told once it is known whether any node goes on.
   std::string untold_next;
-  std::optional<cause> operator_stop;  // from then on no round follows
-  std::optional<due_end> due;          // the same, by the record of an earlier daemon
+  std::optional<cause> operator_stop;  // once set, no round follows
+  std::optional<due_end> due;          // the same, according to an earlier daemon's record
 
   bool is_decided() const { return id != 0; }
 };
 
-// Workers that may live of instances before the one here, as far as this daemon has heard: of nodes
-// that are here and were told to end them, and of nodes that have gone without a word.
+// Workers of older instances that may still live, as far as this daemon knows: on nodes that are
+// here and were told to end them, and on nodes that have gone without saying that they did.
 class stale_workers {
  public:
-  using orders = std::map<std::uint64_t, machine_time>;  // by join order: told when
+  using orders = std::map<std::uint64_t, machine_time>;  // by join order: when the node was told
 
-  // Nodes that end their workers. True: that is news.
+  // Nodes that are ending their workers. True: that has changed.
   bool add_ending(std::uint64_t order, machine_time now);
   bool drop_ending(std::uint64_t order);
   const orders& ending() const { return ending_; }
 
-  // Of nodes that have gone: none of their workers lives from then on. It is real
-  // time: they need no loop of this daemon to end.
+  // No worker of the nodes that have gone lives after this moment. It is in real time, because
+  // those workers end whether or not this daemon's loop runs.
   void raise_lost_until(time_point until);
   time_point lost_until() const { return lost_until_; }
-  // They are of the round that was found, whose stop counts them.
+  // Forgets the nodes that have gone: the stop of a found round counts them, or they are another
+  // job's.
   void drop_lost() { lost_until_ = {}; }
 
  private:
@@ -194,12 +198,12 @@ class stale_workers {
   time_point lost_until_{};
 };
 
-// Whose the instance is.
+// Whose job the instance is.
 
-// Its command line cannot work there, and it was never part of a round.
+// The node's command line cannot work there, and the node was never part of a round.
 bool cannot_start(const status& said);
 
-// What a node that was asked to leave, by this status, exits with when nobody goes on.
+// The exit code of a node that this status says was asked to leave, if no node goes on.
 int code_of_drain(const status& said);
 
 const std::optional<started_job>& job_here(const run_options& options, const entered_phase& phase,
@@ -212,7 +216,7 @@ bool may_be_same_job(const run_options& options, const std::optional<started_job
 
 // What may still live of the instances before this one, and how they ended.
 
-// A round of its instance is on, or was: of that it can say more than a newcomer.
+// Whether the node was told of a round of its instance, and so knows more than a newcomer.
 bool knows_of_round(const status& said);
 
 bool completes_success(const entered_phase& phase, current_instance& current,

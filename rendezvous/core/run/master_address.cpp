@@ -78,7 +78,8 @@ std::string choose_master_address(const std::vector<node_addresses>& members) {
   }
   if (!is_host_bound(own)) return std::string(own);
   if (!is_host_bound(seen)) return std::string(seen);
-  // The leader shares the daemon's host: where others reached the daemon they reach the leader.
+  // The leader shares the daemon's host, so the other members reach it where they reached the
+  // daemon.
   const std::string_view reached = unmapped(stranger->local);
   if (is_loopback(seen) && !is_host_bound(reached)) return std::string(reached);
   return std::string(own.empty() ? seen : own);

@@ -1,11 +1,11 @@
 // The master address is where workers and tethers dial the leader of a round.
 //
-// In order: what the person gave with --local-addr; for a round of one node loopback, as its own
-// workers are the only ones to dial, so that the port need be open to nobody else; the leader's own
-// address towards the daemon; what the daemon sees; and for a leader on the daemon's own host the
-// address on which the other members reached the daemon. IPv4 addresses mapped into IPv6 are
-// unmapped. While a member is on another host, a loopback, link-local or unspecified address is
-// passed over, unless it was given.
+// In order: what the person gave with --local-addr; loopback for a round of one node, because only
+// its own workers dial, and the port need not be open to anybody else; the leader's own address
+// towards the daemon; what the daemon sees; and, for a leader on the daemon's own host, the address
+// at which the other members reached the daemon. IPv4 addresses mapped into IPv6 are unmapped.
+// While a member is on another host, a loopback, link-local or unspecified address is passed over,
+// unless it was given.
 //
 // Hosts are told apart by the addresses that the daemon sees, not by name: two hosts of one name
 // are normal.
@@ -32,7 +32,7 @@ std::string_view unmapped(std::string_view address);
 
 bool is_loopback(std::string_view address);
 
-// Dialled from another host it leads nowhere: loopback, link-local, unspecified or empty.
+// Whether the address leads nowhere from another host: loopback, link-local, unspecified or empty.
 bool is_host_bound(std::string_view address);
 
 }  // namespace ddprun::core

@@ -8,7 +8,8 @@
 namespace ddprun::core {
 namespace {
 
-// Of one label and one address: a fully qualified name with a suffix, an IPv6 address with a zone.
+// The limits for one label and one address: a fully qualified name with a suffix, an IPv6 address
+// with a zone.
 constexpr std::size_t label_bytes_max = 72;
 constexpr std::size_t address_bytes_max = 56;
 // " and 999999 more nodes with 4294967295 workers"

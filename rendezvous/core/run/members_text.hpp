@@ -20,7 +20,7 @@ inline constexpr std::size_t members_named_max = 6;
 
 struct named_member {
   std::string_view label;
-  std::string_view address;  // as people know it: empty: not known
+  std::string_view address;  // as people know it; empty: not known
   std::uint32_t rank_first = 0;
   std::uint32_t worker_count = 1;
 };
@@ -30,9 +30,9 @@ struct named_member {
 std::string members_text(const std::vector<named_member>& first, std::uint32_t nodes,
                          std::uint32_t world_size);
 
-// By which of its addresses people know a node: what was given, what leads there from other hosts,
-// or what there is. `daemon_host` is where others have reached the daemon's host, which is that of
-// who comes by loopback; empty: not known.
+// The address by which people know a node: the given one, else one that leads there from other
+// hosts, else any. `daemon_host` is the address at which others have reached the daemon's host,
+// which is also that of a node that comes by loopback; empty: not known.
 std::string_view known_address(const node_addresses& node, std::string_view daemon_host);
 
 }  // namespace ddprun::core

@@ -18,8 +18,8 @@ namespace {
 // What the phase of a member says of its workers in the round that it names.
 struct workers_by_phase {
   bool may_live = false;    // or may have been started
-  bool live = false;        // they were, and have to be ended
-  bool are_wanted = false;  // it has taken its place, and was not told to stop
+  bool live = false;        // they do live, and have to be ended
+  bool are_wanted = false;  // it has its assignment, and was not told to stop
 };
 
 workers_by_phase workers_in(member_phase phase) {
@@ -59,8 +59,8 @@ bool says_it_runs(const status& said) {
 
 namespace {
 
-// With it this daemon would end: it waits, though there be no place for it. Nobody else's word is
-// taken for that.
+// Whether this daemon lives in that agent, and so would end with it: the agent may wait even if
+// there is no room for it. Only a connection from the daemon's own host is believed.
 bool hosts_us(const agent_joined& event) {
   return event.hello.hosts_daemon && event.peer_address == event.local_address;
 }
@@ -110,14 +110,15 @@ void run::state::detach(node& who, bool disconnect) {
   if (disconnect) out.disconnect(who.connection);
   nodes.disconnect(who);
   who.heard = now;
-  // What it said is of use only in the round that it has a place in, and is said again.
+  // Causes are of use only for a member of the round, and are sent again after a reconnect.
   if (who.membership == nullptr) who.state.causes.clear();
   recount(who);
   watch_over(current, nodes, who);
 }
 
-// Connections that come and go leave a node each for a while. Half of them go at once, the longest
-// away first: the cost of looking is then that of their coming. One that returns joins anew.
+// Connections that come and go each leave a node for a while. Half of these nodes are dropped at
+// once, the longest absent first, so that scanning them costs no more than their coming did. A node
+// that returns joins anew.
 void run::state::forget_excess() {
   if (nodes.size() <= nodes.connected() + memberships.size() + absent_nodes_max) return;
   std::vector<std::pair<machine_time, std::uint64_t>> absent;
@@ -142,7 +143,7 @@ void run::state::forget(node& who) {
   older.drop_ending(who.order);
   groups.leave(who);
   nodes.remove(who);
-  // A run in which nobody was ever placed is not worth remembering once everybody has gone.
+  // A run in which no node was ever placed is not worth remembering once all have gone.
   if (nodes.empty() && !current.settings && phase == run_phase::gathering) {
     current.id = 0;
     current.gone = {};
@@ -150,7 +151,7 @@ void run::state::forget(node& who) {
   }
 }
 
-// What is wrong with a hello as such, or beside that of the same session before it.
+// What is wrong with a hello by itself, or beside the hello that the same session sent before.
 std::string hello_problem(const run_options& options, const round_numbers& rounds,
                           const outbox& out, const hello& greeting, const node* known) {
   std::string problem = protocol_problem(greeting, options.version);
@@ -162,7 +163,8 @@ std::string hello_problem(const run_options& options, const round_numbers& round
   return "the session of node " + known->greeting.node + " is here already, with another " + change;
 }
 
-// Numbers that this daemon cannot go on from: it counts past what agents of an earlier one say.
+// Rejects numbers that this daemon could not go on from, because it counts on above what agents of
+// an earlier one name.
 std::string status_problem(const round_numbers& rounds, const outbox& out, const status& said,
                            const hello& greeting) {
   const std::uint64_t newest = std::max(said.round, said.round_told);
@@ -175,36 +177,39 @@ std::string status_problem(const round_numbers& rounds, const outbox& out, const
   return problem_of(said, greeting);
 }
 
-// One that has been silent is more likely the earlier life of somebody on a host that lost power.
+// Whether the node has been heard lately. A silent node is more likely the earlier life of a
+// newcomer, on a host that lost power.
 bool is_audible(const current_instance& current, machine_time now, const node& who) {
   return who.connection != 0 && now - who.heard < 3 * timing_of(current, who).heartbeat_interval;
 }
 
-// Why a new session cannot be here at all; empty when it can.
+// Why a new session is refused; empty: it is not.
 std::string run::state::refusal(const agent_joined& event) const {
   const hello& greeting = event.hello;
   const newcomer coming{greeting, event.peer_address, now};
   if (std::string text = id_problem(current, nodes, now, coming); !text.empty()) return text;
+  // A node that may have living workers is let in, because it has to be told to kill them.
   const bool comes_to_be_fenced = greeting.state.instance != 0 && may_have_workers(greeting.state);
   if (std::string text = rank_problem(current, nodes, now, coming);
       !text.empty() && !comes_to_be_fenced)
     return text;
+  // The next instance takes the settings of its own nodes.
   if (phase == run_phase::closed) return {};
   if (!current.settings) {
-    // A node that has been here before was agreed with, or it is not known who is right. Where this
-    // daemon lives it is known.
+    // The settings of a node that comes from an instance were compared before, or it is not known
+    // who is right. If this daemon lives in one of the nodes, that one is right.
     const node* const first = first_here();
     const bool is_bound = greeting.state.instance == 0 || (first != nullptr && first->hosts_us);
     if (!is_bound || comes_to_be_fenced || hosts_us(event)) return {};
     return difference_problem(greeting);
   }
-  // With the one that hosts this daemon all would end.
+  // Refusing the node that holds this daemon would end the run for all.
   if (!comes_to_be_fenced && !hosts_us(event) && !is_short(phase, current, groups)) {
     const std::string name = place_name(greeting, event.peer_address, event.local_address);
     if (std::string text = left_out_text(options, current, name); !text.empty()) return text;
   }
   if (std::string text = difference_problem(greeting); !text.empty()) return text;
-  // No node that is heard from has this rank or id: the newcomer replaces one that is silent.
+  // No node that is heard has this rank or id (see above), so the newcomer replaces a silent one.
   const bool has_room = is_exact(greeting) || replaces_one(nodes, greeting) ||
                         groups.here() < current.settings->nodes_max + current.settings->spares_max;
   if (!comes_to_be_fenced && !has_room && !hosts_us(event)) {
@@ -219,13 +224,13 @@ void run::state::refuse(node& who, std::string text, int exit_code) {
   forget(who);
 }
 
-// But for its connection, and for sitting out.
+// Whether the node can take part, apart from its connection and from sitting out.
 bool is_able(const node& who) {
   return who.node_state == node_state::here && !who.state.draining && who.state.unkillable == 0 &&
          who.obedience == obedience::obeys;
 }
 
-// But for its connection.
+// Whether the node can take part, apart from its connection.
 bool is_fit(const node& who) {
   return is_able(who) && !who.sits_out();
 }
@@ -234,7 +239,8 @@ bool is_candidate(const roster& nodes, const node& who) {
   return who.connection != 0 && is_fit(who) && holds_its_place(nodes, who);
 }
 
-// An ack renews the lease of its receiver. Who is to have no workers, and may have some, gets none.
+// An ack renews the lease of the node that gets it. A node that should have no workers, and may
+// have some, gets none.
 bool is_acked(const recovery_claims& claims, const node& who) {
   const bool may_live = may_have_workers(who.state);
   if (who.node_state == node_state::claimant && may_live && is_outdated_claim(claims, who))
@@ -242,7 +248,8 @@ bool is_acked(const recovery_claims& claims, const node& who) {
   return !who.is_unacked() && !(who.node_state == node_state::fenced && may_live);
 }
 
-// Keeps who is stuck, who ends workers of an older instance, and how many candidates are here.
+// Updates what is known of all nodes after a change of one: which are stuck, which end workers of
+// an older instance, and how many candidates are here.
 void run::state::recount(node& who) {
   if (who.obedience == obedience::overdue && !may_have_workers(who.state)) {
     who.obedience = obedience::obeys;
@@ -266,7 +273,8 @@ bool run::state::count_alone(node& who) {
   return true;
 }
 
-// Among the candidates, or not; and so whoever has come for the same place and steps in, or back.
+// Counts the node as a candidate, or no longer; and so also the nodes with the same id or rank,
+// which step in or back.
 void run::state::count(node& who) {
   if (!count_alone(who)) return;
   for (node* const other : doubles_of(nodes, who.greeting))
@@ -283,20 +291,26 @@ void watch_over(const current_instance& current, roster& nodes, node& who) {
 // Decides by its newest status where a node that has just said hello belongs.
 void run::state::recognise(node& who) {
   const status& said = who.state;
+  // It is on its way out already, and may not have read the order.
   if (who.node_state == node_state::closing || who.node_state == node_state::leaving) {
     if (who.wanted) out.want(who, who.wanted);
     return;
   }
   if (who.node_state == node_state::fenced && said.instance == 0) {
+    // It has killed its workers; its own instance may have been closed meanwhile.
     if (closed_instance* const record = closed.of(who.greeting, real_now)) {
       tell_closed(who, *record);
       return;
     }
   }
+  // Before any claim: a node of a job that has lost the endpoint has no say in what runs here. A
+  // member leaves with its round.
   const std::string taken =
       place_taken_text(options, phase, current, said.instance, who.greeting.job);
   if (!taken.empty() && who.membership == nullptr) return refuse(who, taken, displaced_exit_code);
+  // What is closed stays closed: this node begins the next instance.
   if (phase == run_phase::closed) open_instance(who.fresh_instance, who.greeting.job);
+  // Which instance runs here is not decided yet, or this node may change that.
   if (is_recovering(phase, claims) || is_of_running_instance(phase, current, claims, who)) {
     claim(who);
     return;
@@ -304,19 +318,23 @@ void run::state::recognise(node& who) {
   if (who.node_state == node_state::claimant) who.node_state = node_state::here;
   if (!current.is_decided()) {
     if (said.instance != 0) {
+      // Nobody is waited for any longer, so the first node that names an instance is believed.
       adopt(said.instance, {&who});
       return;
     }
     begin_instance(who);
   }
+  // It names a newer round than the one that was found, so recovery has to begin again.
   if (outdates_found_round(current, rounds, claims, earlier, who)) {
     claim_anew(who);
   } else if (who.node_state == node_state::fenced && said.instance == 0) {
     queue_for_round(who);
   } else if (who.node_state == node_state::fenced ||
              (said.instance != current.id && knows_of_round(said))) {
+    // It is of another instance that had a round, or has not shown yet that its workers are gone.
     fence(who);
   } else if (who.membership != nullptr) {
+    // It gets acks again once it has begun to stop.
     if (shows_stop(current, who, said)) memberships.set_unacked(*who.membership, false);
     if (!who.is_unacked()) mark_reached(memberships, stop, now, *who.membership);
     current.gone.drop(who.greeting.session);
@@ -331,17 +349,19 @@ void run::state::recognise(node& who) {
               " was given up (" + current.last_end + ")");
   } else if (said.instance == current.id &&
              (may_have_workers(said) || said.round > rounds.newest())) {
+    // It runs a round that is over here, or one that this daemon did not begin, and it comes too
+    // late for that round to be found: what it runs has to end.
     fence(who);
   } else {
     queue_for_round(who);
   }
 }
 
-// Makes it one of those who wait for the next round.
+// Makes the node wait for the next round.
 void run::state::queue_for_round(node& who) {
   who.node_state = node_state::here;
-  // One that came to be fenced is not asked for its settings before. Who has a membership is a
-  // member, whatever it says: its round goes on with it or ends.
+  // A node that came to be fenced was let in without comparing its settings. A node that has a
+  // membership stays a member, whatever it says: its round goes on with it or ends.
   const bool is_member = who.membership != nullptr;
   const bool is_judged = current.settings && !is_member;
   if (const std::string text = difference_problem(who.greeting); is_judged && !text.empty()) {
@@ -353,9 +373,9 @@ void run::state::queue_for_round(node& who) {
     if (!text.empty() && !who.hosts_us && !is_short(phase, current, groups))
       return refuse(who, text);
     if (!text.empty()) {
-      who.standing = standing::left_out;
+      who.participation = participation::left_out;
     } else if (who.is_left_out()) {
-      who.standing = standing::regular;
+      who.participation = participation::regular;
     }
   }
   current.gone.drop(who.greeting.session);
@@ -368,9 +388,11 @@ void run::state::queue_for_round(node& who) {
       !text.empty() && !is_member) {
     return refuse(who, text);
   }
+  // Before the first round the settings of the node that holds this daemon are right (rule 1).
   if (!current.settings && who.hosts_us && settings_here() == &who.greeting.settings) {
     refuse_others(*who.group);
   }
+  // The run may have filled up while the node was away.
   const bool may_be_refused = current.settings && who.counted && !who.hosts_us && !is_member;
   if (may_be_refused &&
       groups.here() > current.settings->nodes_max + current.settings->spares_max) {

@@ -1,7 +1,6 @@
-// What one step of a run says and sends: its effects, in order, and the numbers of the states that
-// agents are told.
+// Collects the effects of one step of a run, in order, and numbers the states that agents are told.
 //
-// Ownership: of no effects; they are the caller's, for as long as the step.
+// Ownership: the effects belong to the caller; they are borrowed for one step.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -27,14 +26,14 @@ class outbox {
   void note(note_level level, std::string text) {
     effects_->push_back(run_note{level, std::move(text)});
   }
-  // What anybody who reaches the port may cause.
+  // A warning that anyone who reaches the port can cause, so its rate is limited.
   void note_refusal(std::string text) {
     effects_->push_back(run_note{note_level::warning, std::move(text), true});
   }
   void send(const node& to, message_pointer message) {
     if (to.connection != 0) effects_->push_back(send_to_agent{to.connection, std::move(message)});
   }
-  // What it is to do from now on, also after it has connected again. Null: nothing.
+  // Sets what the node should do from now on, also after a reconnect. Null: nothing.
   void want(node& of, message_pointer message) {
     of.wanted = std::move(message);
     of.wanted_seq = of.wanted ? std::get<desired>(*of.wanted).seq : 0;
@@ -44,7 +43,7 @@ class outbox {
   void disconnect(connection_id connection) {
     effects_->emplace_back(disconnect_agent{connection});
   }
-  // A connection that never becomes a node.
+  // Refuses a connection that has not become a node.
   void refuse(connection_id connection, const std::string& node, std::string text, int exit_code) {
     note_refusal("refused " + node + ": " + text);
     // Made in place: g++ 12 at -O2 takes a moved temporary of the variant for uninitialised.
@@ -57,16 +56,16 @@ class outbox {
   }
 
   std::uint64_t epoch() const { return epoch_; }
-  std::uint64_t seq() const { return seq_; }  // of the newest state that was told
+  std::uint64_t seq() const { return seq_; }  // of the newest state that was sent
   std::uint64_t next_seq() { return ++seq_; }
-  // An earlier daemon may have counted further than this one. What no daemon reaches is a lie,
-  // which must not bring this one to numbers that nobody can read.
+  // An earlier daemon may have counted further than this one. A number that no daemon can reach is
+  // a lie, and is ignored: counting on from it would give numbers that JSON readers cannot hold.
   void raise_seq(std::uint64_t said) {
     if (said <= count_said_max) seq_ = std::max(seq_, said);
   }
 
  private:
-  run_effects* effects_ = nullptr;  // of the step under way
+  run_effects* effects_ = nullptr;  // of the current step
   std::uint64_t epoch_;
   std::uint64_t seq_ = 0;
 };

@@ -38,7 +38,7 @@ bool ranks_before(const rank_candidate& left, const rank_candidate& right) {
   return left.join_order < right.join_order;
 }
 
-// Where all have one role, which is nearly always, nothing is said of it.
+// If all nodes have one role, which is nearly always so, no ranks within roles are given.
 void rank_within_roles(const std::vector<rank_candidate>& candidates,
                        std::vector<assigned_ranks>& ranks_of_all) {
   std::map<std::string_view, std::uint32_t> counts;
@@ -99,8 +99,8 @@ rank_assignment assign_ranks(const std::vector<rank_candidate>& candidates,
   auto survivor = chosen.begin();
   auto joiner = first_joiner;
   for (std::uint64_t group_rank = 0; order.size() < chosen.size(); ++group_rank) {
-    // A survivor stands at its own group rank; the first one moves down to group rank 0 where that
-    // is free.
+    // A survivor keeps its own group rank; the first one moves down to group rank 0 if that is
+    // free.
     const bool survivor_stands_here =
         survivor != first_joiner &&
         (*candidates[*survivor].last_group_rank <= group_rank || group_rank == 0);

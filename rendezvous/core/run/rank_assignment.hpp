@@ -1,11 +1,10 @@
-// Rank assignment chooses the members of a round and gives them their places: DESIGN.md,
-// rule 2.
+// Rank assignment chooses the members of a round and gives them their ranks: DESIGN.md, rule 2.
 //
 // Members of the last round come first, then joiners by node-rank hint (those with a hint before
 // those without), natural order of host names and join order, up to `nodes_max`. Group rank 0 goes
 // to a survivor while there is one, because a survivor is where a snapshot may lie in memory or on
 // a local disk. Survivors keep their group ranks; joiners fill the holes, then follow at the end;
-// holes that nobody fills are closed up. Global ranks are prefix sums of the worker counts; where
+// holes that nobody fills are closed up. Global ranks are prefix sums of the worker counts; if
 // nodes have different roles, ranks within a role are prefix sums over its nodes.
 //
 // The result depends on the candidates alone, not on the order in which they are handed in.

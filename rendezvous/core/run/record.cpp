@@ -1,21 +1,22 @@
-// What of a run outlives its daemon: the record that is kept, what waits for that, and what a
-// daemon makes of the record of the one before.
+// What outlives a run's daemon: the record that is persisted, what waits for that, and how a daemon
+// goes on from the record of the one before.
 //
-// Kept are the instance, the numbers that its rounds may have, what was charged, who may live on,
-// and how it ended. Numbers are reserved ahead, and a failure is charged when it is reported, so
-// that all is kept by the time that the next round starts. Two things wait for it: workers are not
-// started, and nobody is told of an end, before it is kept.
+// The record has the instance, the numbers that its rounds may have, what was charged, whose
+// workers may live, and how the instance ended. Numbers are reserved ahead, and a failure is
+// charged when it is reported, so that all of it is persisted by the time the next round starts.
+// Two things wait for that: workers are not started, and nobody is told of an end, before the
+// record is persisted.
 //
-// An instance that was open when its daemon died is waited for. The word of agents that come back
-// counts more than the record, which may be an old copy. If only others have come when the time is
-// over, the instance goes on with them: at once, if it had no round or all members of its newest
-// are among them by name (all have died together, and the same commands were started again); else
-// when no worker can live any longer of those that are missing. If nobody has come at all, it is
-// lost.
+// An instance that was open when its daemon died is waited for. Agents that come back are believed
+// rather than the record, which may be an old copy. If only newcomers have come when the window is
+// over, the instance goes on with them: at once, if it had no round, or if all members of its
+// newest round are among them by name (they died together, and the same commands were started
+// again); otherwise when no worker of the missing members can live any longer. If no node has come
+// at all, the instance is lost.
 //
-// A failure beyond the budget ends the run when its round has stopped; a daemon that dies in
-// between leaves word of that. The next one ends the instance: when the round of those who come
-// back has stopped, or at once where nobody does who knows of a round.
+// A failure beyond the budget ends the run once its round has stopped, and is recorded before that,
+// in case the daemon dies in between. The next daemon ends the instance: when the round of those
+// that come back has stopped, or at once if no node comes back that knows of a round.
 #include "rendezvous/core/run/record.hpp"
 
 #include "rendezvous/base/counted.hpp"
@@ -50,7 +51,8 @@ closed_instance closed_of(const past_end& one, time_point at) {
   return over;
 }
 
-// Of this record, where its instance is over; `until`: its nodes may live until then, if any may.
+// The closed instance that this record tells of. `until`: its nodes may have living workers until
+// then; none: they have none.
 closed_instance closed_of(const run_record& record, const run_end& how, time_point at,
                           std::optional<time_point> until) {
   closed_instance over =
@@ -73,11 +75,13 @@ void run::state::remember(const run_record& record) {
   current.job = record.job;
   for (auto one = record.past.items().rbegin(); one != record.past.items().rend(); ++one)
     closed.add(closed_of(*one, options.began));
+  // An open record of another job is ignored (DESIGN.md, "Whose job it is").
   if (!record.end && !is_same_job(record.job, options.opened_by)) return claims.end_wait();
   go_on_from(current, rounds, record);
   if (!record.end) {
     earlier.begin(record, clock.own(options.began));
     rounds.raise_floor(rounds.reserved());
+    // No worker was ever started, so no node has to be waited for.
     if (record.nodes == 0) claims.end_wait();
     return;
   }
@@ -88,37 +92,38 @@ void run::state::remember(const run_record& record) {
   closed.add(closed_of(record, *record.end, options.began, options.began + record.gone_after));
 }
 
-// Until when workers of the record's nodes may live, in real time.
+// Until when workers of the record's nodes may live, in real time; none: none may.
 std::optional<time_point> persisted_living_until(const machine_clock& clock,
                                                  const persisted_run& earlier) {
   const std::optional<machine_time> until = earlier.living_until();
   return until ? std::optional(clock.real(*until)) : std::nullopt;
 }
 
-// Of those who have come nobody knows of a round of the instance that has failed beyond its budget:
-// what is started again is another one.
+// No node that has come knows of a round of the instance whose failure was beyond the budget, so
+// what is started now is another instance.
 void run::state::end_due_record() {
   const run_record record = *earlier.record();
   out.note(note_level::warning, "the run had ended when its rendezvous daemon died (" +
-                                    record.due->how.text + "): what is started now is a new one");
+                                    record.due->how.text +
+                                    "): the job that starts now is a new run");
   closed_instance over =
       closed_of(record, record.due->how, real_now, clock.real(earlier.gone_at()));
-  over.left.members = earlier.members();  // some may be here
+  over.left.members = earlier.members();  // some of them may be here
   closed.add(std::move(over));
   current.job = record.job;
   earlier.drop();
 }
 
-// The same where nodes have come back that were told of the instance, but not of its round.
+// The same if nodes have come back that were told of the instance, but not of its round.
 void run::state::close_as_due() {
   const run_end how = current.due->how;
-  // As if no member were here: all who are leave now, and may come again.
+  // Counts all members as missing, because those that are here leave now, and may come again.
   current.left_behind =
       closed_of(*earlier.record(), how, real_now, clock.real(earlier.gone_at())).left;
   close(how.exit_code, std::nullopt, how.text);
 }
 
-// Of those who are here nobody knows of a round.
+// Begins an instance for nodes of which none knows of a round.
 void run::state::begin_instance(const node& opener) {
   if (earlier.is_there() && earlier.record()->due && !is_record_of_another(options, earlier, nodes))
     end_due_record();
@@ -130,8 +135,8 @@ void run::state::begin_instance(const node& opener) {
   if (before.record()->job) current.job = before.record()->job;
   earlier = before;
   go_on_from(current, rounds, *before.record());
-  // Its members may still come, until others are placed: whatever round they name is more than is
-  // known here, also of an old copy that says that there was none.
+  // Its members may still come until other nodes are placed. Whatever round they name is more than
+  // is known here, even if the record, perhaps an old copy, says that there was none.
   current.is_found = true;
   out.note(note_level::info,
            "none of its nodes has come back: the run goes on from what was persisted, with " +
@@ -157,7 +162,8 @@ void run::state::end_lost_instance() {
             to_text(earlier.record()->lost_after));
 }
 
-// The node that hosts this daemon dies with it, and then the others let go of each other.
+// If this daemon lives in a member, that member dies with it, and then the others let go of each
+// other.
 void note_placed(current_instance& current, const round_memberships& memberships,
                  const timers& timing) {
   current.placed.count = static_cast<std::uint32_t>(memberships.size());
@@ -193,7 +199,7 @@ run_record record_of(const run_options& options, const current_instance& current
   return record;
 }
 
-// Of an instance that has placed nobody: who may live on of those before it.
+// For an instance that has placed no node: what may live of older instances.
 void remember_older(const current_instance& current, const stale_workers& older,
                     const closed_instances& closed, const persisted_run& earlier,
                     const timers& timing, const machine_clock& clock, run_record& record) {
@@ -208,7 +214,7 @@ void remember_older(const current_instance& current, const stale_workers& older,
   record.members = known->members.names();
 }
 
-// By the causes so far, for the daemon that would have to go on from here.
+// Charges what the causes so far would cost, for a daemon that has to go on from this record.
 void foresee_charge(const current_instance& current, const round_numbers& rounds,
                     time_point real_now, const std::optional<cause>& why, run_record& record) {
   if (!why) return;
@@ -227,9 +233,9 @@ std::optional<run_record> run::state::record_now() const {
   if (!current.is_decided()) {
     if (earlier.is_there() || closed.empty()) return earlier.record();
     return record_of(options, current, rounds,
-                     closed);  // what came after it has gone without a round
+                     closed);  // the instance after it went without a round
   }
-  // Until it has a round of its own, no less is known than before.
+  // Until it has a round of its own, the old record still says most.
   if (!current.settings && earlier.is_there()) return earlier.record();
   run_record record;
   record.run_id = options.run_id;
@@ -253,7 +259,7 @@ std::optional<run_record> run::state::record_now() const {
 }
 
 bool run::state::is_recorded() const {
-  return !options.persists_records || records.is_kept(record_now());
+  return !options.persists_records || records.is_persisted(record_now());
 }
 
 void run::state::persist() {
@@ -298,11 +304,11 @@ std::optional<std::uint64_t> record_persistence::ask(const std::optional<run_rec
 }
 
 void record_persistence::set_persisted(std::uint64_t revision) {
-  kept_ = std::max(kept_, revision);
+  persisted_ = std::max(persisted_, revision);
 }
 
-bool record_persistence::is_kept(const std::optional<run_record>& record) const {
-  return kept_ >= revision_ && record == newest_;
+bool record_persistence::is_persisted(const std::optional<run_record>& record) const {
+  return persisted_ >= revision_ && record == newest_;
 }
 
 round_number round_numbers::highest() const {
@@ -325,7 +331,7 @@ void round_numbers::reserve_ahead() {
   reserve(rounds_block / 2);
 }
 
-// So many are left after this.
+// Makes sure that `least` numbers are left above the highest.
 void round_numbers::reserve(round_number least) {
   if (highest() + least > reserved_ || reserved_ == 0) reserved_ = highest() + rounds_block;
 }

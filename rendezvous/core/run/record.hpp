@@ -1,5 +1,6 @@
-// What of a run outlives its daemon, on both sides: the numbers that are reserved in the record and
-// whether it is kept, what an earlier daemon has kept, and which of its members are back.
+// What outlives a run's daemon, on both sides: the round numbers that are reserved in the record,
+// whether the record is persisted, what an earlier daemon has persisted, and which of its members
+// are back.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -25,43 +26,42 @@ class round_memberships;
 struct run_options;
 class stale_workers;
 
-// The members of a round of an earlier daemon by what they are known again (lasting_name), and
-// which of them are back: if all are, they had died together, and the same commands were started
-// again.
+// The members of an earlier daemon's round by their lasting_name, and which of them are back: if
+// all are, they had died together, and the same commands were started again.
 //
-// Always: several may have one name, on either side. One whose name is not known never counts as
-// back.
+// Always: several members or nodes may have one name. A member whose name is not known never counts
+// as back.
 class members_by_name {
  public:
-  // Of nobody.
+  // No members.
   members_by_name() = default;
-  // By group rank; empty, as are those behind the last: not known. None of them is here yet.
+  // `names` is by group rank; a name that is empty or missing is not known. No member is back yet.
   members_by_name(std::uint32_t size, shared_list<std::string> names);
 
-  // A node of that name is a candidate here from now on, or no longer.
+  // A node of that name is a candidate from now on, or no longer.
   void count(const std::string& name, bool is_here);
 
   std::uint32_t size() const { return size_; }
   const shared_list<std::string>& names() const { return names_; }
   std::size_t missing() const { return missing_; }
-  // If it is known who they are: some names.
+  // Some of their names, if all are known.
   std::vector<std::string> missing_names() const;
 
  private:
   std::uint32_t size_ = 0;
   shared_list<std::string> names_;
-  // How many more members have that name than are here; negative where more are here.
+  // How many more members have that name than are here; negative: more are here.
   std::map<std::string, std::int64_t> short_of_;
-  std::size_t missing_ = 0;  // also those whose names are not known
+  std::size_t missing_ = 0;  // including those whose names are not known
 };
 
-// The numbers of a run's rounds: the newest that was chosen or heard of, the floor that the next is
-// above as well, and up to which they are reserved in the record of the run.
+// The numbers of a run's rounds: the newest that was chosen or heard of, a floor that the next
+// number is also above, and up to which number they are reserved in the run's record.
 //
-// Always: a number is given once in an instance, and only when it is reserved. The floor is of the
-// run, the others are of the instance.
+// Always: a number is given once in an instance, and only when it is reserved. The floor belongs to
+// the run, the others belong to the instance.
 
-inline constexpr round_number rounds_block = 16;  // so many numbers are reserved together
+inline constexpr round_number rounds_block = 16;  // numbers reserved at a time
 
 class round_numbers {
  public:
@@ -75,10 +75,10 @@ class round_numbers {
   void begin_instance(round_number before_first);
   // Chooses a round.
   void take_next();
-  // Half a block is reserved ahead, so that no round waits for that.
+  // Keeps half a block reserved ahead, so that no round waits for the disk.
   void reserve_ahead();
 
-  // What others say, or a record: more may have been given than is known here.
+  // From agents or from a record: more may have been given than is known here.
   void raise_newest(round_number said);
   void raise_floor(round_number said);
   void drop_floor() { floor_ = 0; }
@@ -92,14 +92,13 @@ class round_numbers {
   round_number reserved_ = 0;
 };
 
-// What an earlier daemon has kept of an instance that was open when it died. It is there for as
-// long as it is the most that is known: until somebody is placed here, or the instance is over.
+// What an earlier daemon has persisted of an instance that was open when it died. It is here as
+// long as nothing better is known: until a node is placed, or the instance is over.
 //
-// It knows which members of that instance's newest round are back: if all of them are, they have
-// died together, and the same commands were started again.
+// It also tracks which members of that instance's newest round are back.
 class persisted_run {
  public:
-  // Since when its nodes have been without a daemon. None of them is here yet.
+  // `since`: when its nodes lost their daemon. None of them is here yet.
   void begin(run_record record, machine_time since);
   void drop() { *this = {}; }
 
@@ -110,10 +109,10 @@ class persisted_run {
   void count(const std::string& name, bool is_here) { members_.count(name, is_here); }
   const members_by_name& members() const { return members_; }
 
-  // No worker of its newest round lives from then on. None: nothing is known of any, or all its
-  // members are here again.
+  // No worker of its newest round lives after this moment. None: no worker is known of, or all
+  // members are back.
   std::optional<machine_time> living_until() const;
-  // The same, wherever its members are.
+  // The same, whether or not members are back.
   machine_time gone_at() const;
   // If no agent has come back by then, the instance is lost.
   machine_time lost_at() const;
@@ -124,24 +123,24 @@ class persisted_run {
   members_by_name members_;
 };
 
-// What this daemon has asked for to be kept of a run, and whether it is: each is asked for once, by
-// number, and all up to a number are kept together.
+// What this daemon has asked to persist of a run, and whether it is persisted. Each record is asked
+// for once, with a revision; an answer covers all revisions up to its own.
 class record_persistence {
  public:
-  // What an earlier daemon has kept.
+  // What an earlier daemon has persisted.
   void begin_with(const run_record& record) { newest_ = record; }
-  // The number to ask with; none where that was asked for last.
+  // The revision to ask with; none: this record was asked for last.
   std::optional<std::uint64_t> ask(const std::optional<run_record>& record);
   void set_persisted(std::uint64_t revision);
-  bool is_kept(const std::optional<run_record>& record) const;
+  bool is_persisted(const std::optional<run_record>& record) const;
 
  private:
   std::optional<run_record> newest_;  // that was asked for
   std::uint64_t revision_ = 0;        // its number
-  std::uint64_t kept_ = 0;
+  std::uint64_t persisted_ = 0;
 };
 
-// What is kept, and what is made of what was kept.
+// What is persisted, and how a daemon goes on from it.
 
 void go_on_from(current_instance& current, round_numbers& rounds, const run_record& record);
 std::optional<time_point> persisted_living_until(const machine_clock& clock,

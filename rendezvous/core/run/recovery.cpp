@@ -1,18 +1,18 @@
-// A daemon that was started again learns from its agents what was going on (DESIGN.md): what those
-// claim who come with an instance that it does not know, how long the others of it are waited for,
-// which claim is taken, and what is made of it. An agent that held the earlier daemon and died does
-// not come back: its guardian says that it is dead.
+// A restarted daemon learns from its agents what was running (DESIGN.md): what agents claim that
+// name an instance unknown to the daemon, how long the other nodes of it are waited for, which
+// claim is adopted, and what happens then. An agent that held the earlier daemon and died does not
+// come back: its guardian says that it is dead.
 //
-// Until the window is over every status is acknowledged, which renews the leases of those who run,
-// and nobody is told anything new, for agents may still be on their way. A round whose members are
-// all here and say that they run it is kept, at once and as it is. Otherwise, when the time is
-// over, the instance with the most agents is taken, its newest round is ended free of charge, and
-// members that have not come back are fenced as if they had been lost; where all who came back had
-// succeeded, the run has ended well. Agents of any other instance are fenced.
+// Until the window is over every status is acknowledged, which renews the leases of running agents,
+// and nobody is told anything new, because agents may still be on their way. A round whose members
+// are all here and say that they run it goes on, at once and as it is. Otherwise, when the window
+// is over, the instance with the most agents is adopted, its newest round is ended free of charge,
+// and members that have not come back are fenced as if they had been lost; but if all that came
+// back have succeeded, the run has succeeded. Agents of any other instance are fenced.
 //
-// Agents may come back when that time is long over, and find an instance that newcomers have opened
-// here, or an older round of theirs that was all there was to find. While nobody has been placed
-// these give way: the time begins anew.
+// Agents may come back long after that, and find an instance that newcomers have opened here, or an
+// older round of their own that was all there was to find. As long as no node has been placed these
+// give way: the window begins again.
 #include "rendezvous/core/run/recovery.hpp"
 
 #include "rendezvous/core/run/state.hpp"
@@ -31,7 +31,7 @@ round_number newest_round(const std::vector<node*>& claimants) {
   return newest;
 }
 
-// One that has had a round is more than any number of nodes that only wait.
+// A group that had a round outranks any number of waiting nodes.
 bool is_larger(const std::vector<node*>& one, const std::vector<node*>& other) {
   const auto size = [](const std::vector<node*>& claimants) {
     return std::pair(newest_round(claimants) != 0, claimants.size());
@@ -74,19 +74,20 @@ void remember_claim(recovery_claims& claims, const node& who) {
   claims.add(who.state.instance, std::max(who.state.round, who.state.round_told));
 }
 
-// By these claimants of an instance, and by others of it that are gone again.
+// The newest round that was named by these claimants, or by nodes of their instance that are gone
+// again.
 round_number newest_named(const recovery_claims& claims, const std::vector<node*>& claimants) {
   return claims.newest_of(claimants.front()->state.instance, newest_round(claimants));
 }
 
-// Another node of its instance has named a newer round: whoever still runs the older one, as after
-// it stood still, gets no lease, though nothing is decided yet.
+// Another node of its instance has named a newer round. A node that still runs the older one,
+// perhaps because it stood still, gets no lease, even though nothing is decided yet.
 bool is_outdated_claim(const recovery_claims& claims, const node& who) {
   return who.state.round < claims.newest_of(who.state.instance, 0);
 }
 
-// Of another instance than that of the newcomers here, of whom nobody has been placed. One who
-// comes and goes with ever new instances holds them up for so many windows only.
+// A claimant of another instance, while the newcomers' instance has placed no node. A node that
+// keeps coming with new instances can hold up the newcomers for a limited number of windows only.
 bool is_of_running_instance(const entered_phase& phase, const current_instance& current,
                             const recovery_claims& claims, const node& who) {
   if (!is_recovering(phase, claims) && !claims.may_reopen()) return false;
@@ -105,6 +106,7 @@ void run::state::claim(node& who) {
   remember_claim(claims, who);
   recount(who);
   if (!is_recovering(phase, claims)) {
+    // A round was being prepared here, but no node was placed.
     if (current.settings) give_way();
     const timers& given = timing_of(current, who);
     claims.reopen(now + std::max(given.recovery_window, given.reconnect_grace));
@@ -113,14 +115,15 @@ void run::state::claim(node& who) {
                  ", which this daemon does not know: waiting for the other nodes of it");
     notice.change();
   }
-  // Looked at only when all could be here, so that n hellos do not cost n * n.
+  // Checked only when all members could be here, so that n hellos do not cost n * n.
   const bool may_be_complete =
       says_it_runs(who.state) &&
       nodes.connected() + dead.count() >= who.state.assignment->group_world_size;
   if (may_be_complete) decide_on_claims(false);
 }
 
-// Those of a newer round than was found come late: cut off, while one that only waited was not.
+// Whether a member of a newer round than the found one comes late: it was cut off, while a node
+// that had only waited was not.
 bool outdates_found_round(const current_instance& current, const round_numbers& rounds,
                           const recovery_claims& claims, const persisted_run& earlier,
                           const node& who) {
@@ -130,12 +133,12 @@ bool outdates_found_round(const current_instance& current, const round_numbers& 
       who.node_state == node_state::fenced)
     return false;
   if (said.round > rounds.newest()) return true;
-  // A node that was fenced here was told of the floor; where only the record says that there was a
-  // round, whoever was told of one has seen it.
+  // A node that was fenced here was told of the floor. If only the record says that there was a
+  // round, any node that was told of one has seen it.
   return said.round_told > (earlier.is_there() ? rounds.newest() : rounds.highest());
 }
 
-// Whatever was begun here: nobody has been placed yet.
+// Gives up whatever was begun here. No node has been placed, so no worker runs.
 void run::state::give_way() {
   std::optional<session_id> leading;
   if (phase == run_phase::preparing) leading = memberships.leader().greeting.session;
@@ -146,11 +149,13 @@ void run::state::give_way() {
   current.is_found = current.has_placed = false;
   current.settings.reset();
   groups.unfix();
-  // It may have been here for its membership alone.
+  // leave_round() may have forgotten it, if it was here for its membership alone.
   node* const leader = leading ? nodes.find(*leading) : nullptr;
   if (leader != nullptr && is_candidate(nodes, *leader)) tell_wait(*leader);
 }
 
+// The found round was not the newest: recovery begins again, with what is known now as the
+// persisted run.
 void run::state::claim_anew(node& who) {
   give_way();
   if (options.persists_records && !earlier.is_there()) {
@@ -171,8 +176,8 @@ void run::state::claim_anew(node& who) {
   claim(who);
 }
 
-// True when an instance was adopted. `has_claims` stays where claimants are within their grace to
-// come back.
+// True: an instance was adopted. `has_claims` stays set while claimants without a connection have
+// their grace to come back.
 bool run::state::decide_on_claims(bool window_is_over) {
   std::map<instance_id, std::vector<node*>> by_instance;
   std::vector<instance_id> in_order;
@@ -189,6 +194,7 @@ bool run::state::decide_on_claims(bool window_is_over) {
   instance_id which = 0;
   for (const instance_id one : in_order) {
     const std::vector<node*>& claimants = by_instance[one];
+    // Before the window is over only a complete round is certain.
     if (!window_is_over && !is_complete(claimants, newest_named(claims, claimants), dead)) continue;
     if (best != nullptr && !is_larger(claimants, *best)) continue;
     best = &claimants;
@@ -231,18 +237,18 @@ constexpr std::uint32_t claimed_nodes_max = 1'000'000;
 }  // namespace
 
 void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
-  // Else the journal is older than what the agents say: they know.
+  // Otherwise the journal is stale, and the agents are believed.
   const bool is_remembered = earlier.is_of(which);
   if (!is_remembered) rounds.set_reserved(0);
   if (earlier.is_there() && !is_remembered) current.budget = {};
-  // What was reserved counts where the newest round is not known: below.
+  // Reserved numbers count only if the newest round is not known: see below.
   if (earlier.is_there()) rounds.drop_floor();
   const round_number newest = newest_named(claims, claimants);
-  // Those who have only waited know no more than the record does.
+  // Nodes that have only waited know no more than the record does.
   const bool is_record_newer = is_remembered && newest == 0;
   const placed_nodes before = is_remembered ? current.placed : placed_nodes{};
   current.due = is_remembered ? earlier.record()->due : std::nullopt;
-  // They have gone on since: it was free of charge, or the record is an old copy.
+  // The run has gone on since: the failure was free of charge, or the record is an old copy.
   if (current.due && newest > current.due->round) current.due.reset();
   if (!is_record_newer) earlier.drop();
   current.id = which;
@@ -271,20 +277,20 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   } else if (newest != 0) {
     end_unseen_round(claimants);
   }
-  // The earlier daemon may have chosen one more round and died before any of these heard of it. No
-  // number is used twice; a round that is kept is known to be the newest.
+  // The earlier daemon may have chosen one more round and died before any of these nodes heard of
+  // it, and no number may be used twice. A round that goes on is known to be the newest.
   if (phase != run_phase::running) {
     rounds.raise_floor(std::max(newest + 1, rounds.reserved()));
   }
   if (!is_record_newer) note_placed(current, memberships, timing());
   if (phase != run_phase::running) {
-    // Not all of them have been seen.
+    // Members that have not come back count, too: the record may know of more.
     current.placed.count = std::max(current.placed.count, before.count);
     current.placed.gone_after = std::max(current.placed.gone_after, before.gone_after);
   }
   rounds.reserve_ahead();
   if (is_record_newer && current.due) return close_as_due();
-  // By session: placing one may end the stay of another.
+  // By session, because recognising one node may remove another.
   std::vector<session_id> others;
   for (const auto& [order, who] : nodes) {
     if (who->membership == nullptr && who->node_state != node_state::fenced &&
@@ -298,7 +304,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   }
 }
 
-// Where the members of a round disagree on the settings, most of them know.
+// If the members of a round disagree on the settings, the majority is right.
 settings_group& group_of_most(const std::vector<node*>& claimants) {
   std::map<settings_group*, std::size_t> counts;
   settings_group* most = nullptr;
@@ -338,7 +344,7 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
   }
 }
 
-// What its members know of it: what all places share, and since when it has run.
+// What the members know of their round: what all assignments share, and since when it has run.
 void take_found_facts(current_instance& current, round_age& age,
                       const std::vector<node*>& claimants) {
   std::optional<machine_time> since;
@@ -359,8 +365,8 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
         command::run);
   }
   current.common = *memberships.leader().state.assignment;
-  // They were told when the round began. The record may have one more, of a failure that is
-  // reported again.
+  // The agents were told the count when the round began. The record may have one more, for a
+  // failure that they will report again.
   current.budget.set_restarts_used(0);
   for (const node* const who : claimants)
     raise_restarts_used(current, *who);
@@ -377,13 +383,14 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
   }
 }
 
-// Memberships of members that nobody has heard of stay free: unreachable until they come back.
+// Memberships of members that have not come back stay free: unreachable until they do.
 void place_found(round_memberships& memberships, const std::vector<node*>& claimants) {
   std::uint32_t size = 0;
   for (const node* const who : claimants) {
     if (who->state.assignment) size = std::max(size, who->state.assignment->group_world_size);
   }
-  // A leader that still prepares cannot say who else was told to run: one more than are here.
+  // A leader that is still preparing cannot say who else was told to run, so assume one more member
+  // than is here.
   if (size == 0) size = static_cast<std::uint32_t>(claimants.size()) + 1;
   size = std::min(size, claimed_nodes_max);
   memberships.open(size);
@@ -401,7 +408,7 @@ void place_found(round_memberships& memberships, const std::vector<node*>& claim
     }
   }
   // A node that has stopped may have forgotten its rank. It gets one of the last free ones, so that
-  // a leader is never taken for present because of a guess.
+  // no guess makes the leader look present.
   std::uint32_t free = size;
   for (node* const who : without_place) {
     while (free > 1 && !memberships.is_free(free - 1))
@@ -411,7 +418,7 @@ void place_found(round_memberships& memberships, const std::vector<node*>& claim
   }
 }
 
-// The earlier daemon may have told the others already that all is done: nothing starts again.
+// The earlier daemon may have told the other members already that all is done, so no round follows.
 void run::state::end_found_success(const std::vector<node*>& claimants) {
   place_found(memberships, claimants);
   const std::size_t missing = memberships.unknown();
@@ -442,9 +449,8 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
   take_the_dead();
 }
 
-// Only nodes that were waiting have come back, and they were told of a round: its members may run
-// it still, held together by their tethers. One membership of which nobody is known is there for
-// them.
+// Only waiting nodes have come back, and they were told of a round: its members may still run it,
+// kept alive by their tethers. One membership without a holder stands for them.
 void run::state::end_unseen_round(const std::vector<node*>& claimants) {
   fix_settings(group_of_most(claimants));
   current.has_placed = true;
@@ -458,12 +464,13 @@ void run::state::end_unseen_round(const std::vector<node*>& claimants) {
             true);
 }
 
-// A member of a found round that comes back while the round is being stopped.
+// Takes in a member of a found round that comes back while the round is being stopped. False: it is
+// not such a member.
 bool run::state::fill_gap(node& who) {
   const status& said = who.state;
   if (phase != run_phase::stopping || said.round != rounds.newest() || !said.assignment)
     return false;
-  // It may have been away when the settings of the others were taken.
+  // It may have been away when the settings of the others were adopted.
   if (!difference(who.greeting).empty()) return false;
   const std::uint32_t size = said.assignment->group_world_size;
   const std::uint32_t group_rank = said.assignment->group_rank;
@@ -478,7 +485,8 @@ bool run::state::fill_gap(node& who) {
   stop.tell_late(now);
   who.node_state = node_state::here;
   groups.join(who);
-  // Its earlier daemon may have told it more than this one has told anybody.
+  // The earlier daemon may have sent it higher numbers than this one has given, so the stop needs a
+  // new one.
   ddprun::desired order = std::get<ddprun::desired>(*stop.message());
   order.seq = out.next_seq();
   out.want(who, finished(std::move(order)));
@@ -486,11 +494,11 @@ bool run::state::fill_gap(node& who) {
   return true;
 }
 
-// The members of a found round that have not come back to this daemon: what their
-// guardians say of them, and what is made of that for the stop and for the report.
+// Members of a found round that have not come back to this daemon: what their guardians say of
+// them, and what follows for the stop and for the report.
 
-// The guardian of an agent that is not known here: the earlier daemon lived in it. That no newer
-// round than its own has begun is certain, for the daemon would have asked it to stop first.
+// Handles the guardian of an agent that is not known here, because the earlier daemon lived in it.
+// No newer round than the agent's can have begun: that daemon would have stopped the agent first.
 void run::state::hear_of_dead(const guardian_reported& event) {
   if (event.instance == 0) return;
   dead_node who = event.who;
@@ -503,7 +511,8 @@ void run::state::hear_of_dead(const guardian_reported& event) {
   }
 }
 
-// The run does not wait for their workers, nor for those of others that they held by their tethers.
+// Marks members whose guardians have spoken as dead. The run waits neither for their workers nor
+// for a lease that they gave by their tethers.
 void run::state::take_the_dead() {
   for (membership& one : memberships) {
     const bool is_unknown = one.holder() == nullptr && one.is_unreachable();
@@ -547,8 +556,8 @@ void remember_dead(current_instance& current, time_point real_now, const dead_no
   current.gone.add(who.session, std::move(gone));
 }
 
-// A peer that others have lost, by their own words, is one that has not come back, if any; and
-// where they say nothing of it, that is why their round has ended.
+// If other members say that they lost a peer, or say nothing of a cause, the root cause is a member
+// that has not come back, if there is one.
 std::optional<cause> cause_of_not_back(const current_instance& current, const round_numbers& rounds,
                                        const round_memberships& memberships,
                                        const dead_members& dead) {
@@ -563,7 +572,8 @@ std::optional<cause> cause_of_not_back(const current_instance& current, const ro
   return std::nullopt;
 }
 
-// Of a member whom only its guardian has told of.
+// The ranks of a member that is known from its guardian only. Ranks that are not in the world are
+// ignored.
 void add_ends_of_missing(const dead_node* who, const current_instance& current,
                          std::vector<ended_ranks>& ends) {
   if (who == nullptr || who->worker_count == 0) return;

@@ -1,5 +1,5 @@
-// What a daemon that was started again waits for, what it makes of the claims of those that come
-// back, and what becomes of those that do not.
+// What a restarted daemon waits for, how it decides on the claims of nodes that come back, and what
+// happens to members that do not come back.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -29,9 +29,9 @@ class round_memberships;
 class round_numbers;
 class settings_group;
 
-// What is waited for when nodes come with an instance that this daemon does not know: until when
-// the others of it may still come, and the newest round that any of each instance has named, also
-// of those who are gone again.
+// The wait for nodes of an instance that this daemon does not know: how long others of it may still
+// come, and the newest round that any node of each instance has named, also nodes that have gone
+// again.
 //
 // Always: at most newest_claims_max instances are remembered.
 
@@ -45,14 +45,14 @@ class recovery_claims {
   void wait_until(machine_time until) { until_ = until; }
   void end_wait() { until_.reset(); }
   void end_wait_if_over(machine_time now);
-  // Somebody came when that was over.
+  // A claimant came after the wait was over.
   void reopen(machine_time until);
   bool may_reopen() const { return windows_reopened_ < windows_reopened_max; }
 
   void add(instance_id of, round_number newest);
-  // Or `least`, where no newer one was named.
+  // `least`, unless a newer round was named.
   round_number newest_of(instance_id of, round_number least) const;
-  // An instance was taken: what the others have named counts no longer.
+  // An instance was adopted: what others have named no longer counts.
   void settle();
 
  private:
@@ -61,11 +61,11 @@ class recovery_claims {
   std::map<instance_id, round_number> newest_;
 };
 
-// Memberships of rounds of an earlier daemon whose workers are dead for certain, by the word of
-// their agent's guardian. That daemon lived in the agent and died with it, so nobody here knows its
-// session: its guardian says where its workers were, and, for people, which node it was.
+// Memberships of an earlier daemon's rounds whose workers are certainly dead, because their agent's
+// guardian says so. That daemon lived in the agent and died with it, so its session is not known
+// here: the guardian says where the workers were and, for people, which node it was.
 //
-// Always: at most dead_members_max are remembered; of more the others are fenced by time.
+// Always: at most dead_members_max are remembered; any others are fenced by time.
 
 inline constexpr std::size_t dead_members_max = 64;
 
@@ -88,7 +88,7 @@ class dead_members {
     return found == memberships_.end() ? nullptr : &found->second;
   }
   std::size_t count() const { return memberships_.size(); }
-  // Of this round there is one.
+  // Whether a member of this round is known to be dead.
   bool has_any_of(instance_id instance, round_number round) const {
     const auto found = memberships_.lower_bound({instance, round, 0});
     return found != memberships_.end() && found->first.instance == instance &&
@@ -99,15 +99,15 @@ class dead_members {
   std::map<dead_member, dead_node> memberships_;
 };
 
-// How a node was lost of which its guardian has told.
+// How a node was lost whose guardian has reported it.
 inline constexpr const char* guardians_text =
     "its ddprun process died, and its guardian killed the workers";
 
-// All members of the newest round are here and say that they run it.
+// All members of the newest round are here and say that they run it, or are among the dead.
 bool is_complete(const std::vector<node*>& claimants, round_number newest,
                  const dead_members& dead = {});
 
-// Claims, and what is made of them.
+// Claims, and how they are decided.
 
 bool is_of_running_instance(const entered_phase& phase, const current_instance& current,
                             const recovery_claims& claims, const node& who);
@@ -123,7 +123,7 @@ void place_found(round_memberships& memberships, const std::vector<node*>& claim
 void take_found_facts(current_instance& current, round_age& age,
                       const std::vector<node*>& claimants);
 
-// Those of a found round that have not come back.
+// Members of a found round that have not come back.
 
 // Null: it is not known to be dead.
 const dead_node* dead_holder(const dead_members& dead, const current_instance& current,

@@ -18,7 +18,7 @@ namespace ddprun::core {
 
 namespace {
 
-// Of a world of several ranks, all have ended for a reason of their own.
+// Whether there were several ranks, and all ended for a reason of their own.
 bool have_all_failed(const round_report& report) {
   std::uint64_t failed = 0;
   for (const ended_ranks& part : report.ends) {
@@ -29,7 +29,7 @@ bool have_all_failed(const round_report& report) {
 
 }  // namespace
 
-// Its stop begins now.
+// The round's stop begins now: notes whether its end is a quick one.
 void end_age(current_instance& current, const round_age& age, machine_time now,
              const timers& timing) {
   current.quick_end = age.quick_end(now, timing);
@@ -38,7 +38,7 @@ void end_age(current_instance& current, const round_age& age, machine_time now,
   current.has_run_long = true;
 }
 
-// On which node the root cause was, while the memberships are still known.
+// Finds the node of the root cause and counts the failure, while the memberships are still known.
 blamed_node blame(current_instance& current, const round_memberships& memberships,
                   const std::optional<cause>& why) {
   blamed_node found;
@@ -57,14 +57,15 @@ blamed_node blame(current_instance& current, const round_memberships& membership
 }
 
 bool can_do_without(const current_instance& current, const roster& nodes, const blamed_node& one) {
-  std::uint32_t others = 0;  // a second agent of that node is none
+  std::uint32_t others = 0;  // a second agent of that node does not count
   for (const auto& [order, who] : nodes) {
     if (who->counted && who->place_name() != one.name) ++others;
   }
   return others >= current.settings->nodes_min;
 }
 
-// How the run ends by this cause, as the budget allows no other round after it; none: it does.
+// How the run ends by this cause because the budget allows no round after it; none: it does allow
+// one.
 std::optional<run_end> end_beyond_budget(const current_instance& current, time_point real_now,
                                          const cause& why) {
   std::string limit;
@@ -86,14 +87,15 @@ std::optional<run_end> end_beyond_budget(const current_instance& current, time_p
   return run_end{exit_code_of(why), describe(why) + limit};
 }
 
-// How the run ends, where the budget is spent or more restarts do not help. The class is that of
-// the root cause, known only now: when a host dies, the others' workers fail first, and a lost host
-// must not use up --max-restarts.
+// Charges the failure. Returns how the run ends if the budget is spent or restarting does not help.
+// The class that counts is that of the root cause, which is known only now: when a host dies, the
+// other hosts' workers fail first, and a lost host must not use up --max-restarts.
 std::optional<run_end> charge(current_instance& current, const roster& nodes, time_point real_now,
                               const std::optional<cause>& why, blamed_node& by) {
   if (!why) return std::nullopt;
   const run_settings& settings = *current.settings;
   if (is_charged_as_restart(why->kind)) {
+    // The run ends with the operator's stop anyway.
     if (current.operator_stop) return std::nullopt;
     quick_failures& quick = current.quick;
     if (current.quick_end) {
@@ -102,10 +104,10 @@ std::optional<run_end> charge(current_instance& current, const roster& nodes, ti
     if (std::optional<run_end> end = end_beyond_budget(current, real_now, *why)) return end;
     const bool may_leave = by.failures != 0 && can_do_without(current, nodes, by);
     by.is_left_out = may_leave && by.failures >= settings.node_failures_max;
-    // What came on one node each time may be over without it.
+    // Failures that all came from this node may be over without it.
     const bool is_of_node = may_leave && quick.node() == by.name;
-    // What has trained may be going on from a bad snapshot, which workers do without when two have
-    // failed on it: they may try once more.
+    // A run that has trained may be resuming from a bad snapshot. Workers set it aside after two
+    // failures on it, so one more is allowed.
     const std::uint32_t most = settings.quick_failures_max +
                                (current.has_run_long && settings.quick_failures_max != 0 ? 1 : 0);
     if (most != 0 && quick.alike() >= most && !is_of_node) {
@@ -133,11 +135,11 @@ std::string why_it_gives_up(const current_instance& current) {
                              : ": all ranks failed";
   text += " within " + to_text(quick.within()) + " of the start";
   if (quick.alike() != 1) text += " " + times(quick.alike()) + " in a row";
-  return text + "; more restarts do not help (--max-quick-failures=0 goes on all the same)";
+  return text + "; restarting does not help (use --max-quick-failures=0 to restart anyway)";
 }
 
-// Orders a pause, where one is due, and leaves a node out; with the words for it, behind "restart 2
-// of 3".
+// Orders a pause if one is due, and leaves a node out. Returns the words for it, which follow
+// "restart 2 of 3".
 std::string how_it_goes_on(current_instance& current, settle_timer& choice, machine_time now,
                            const timers& timing, outbox& out, const std::optional<cause>& charged,
                            const blamed_node& by) {
@@ -150,7 +152,7 @@ std::string how_it_goes_on(current_instance& current, settle_timer& choice, mach
   return with_whom.empty() ? soon + ": " + row : soon + ", " + with_whom + "; " + row;
 }
 
-// Orders it. 0: none.
+// Orders the pause, and returns its length; 0: there is none.
 duration pause_before_next(const current_instance& current, settle_timer& choice, machine_time now,
                            const timers& timing, const std::optional<cause>& charged) {
   const bool is_quick = charged && is_charged_as_restart(charged->kind) && current.quick_end;
@@ -166,7 +168,8 @@ std::string quick_row_text(const current_instance& current, const timers& timing
                                     : "before all their workers ran");
 }
 
-// What is done about a node whose workers were the first to fail too often, in words.
+// Decides what is done about a node whose workers were the first to fail too often. Returns the
+// words for it.
 std::string leave_out(current_instance& current, outbox& out, const blamed_node& by) {
   const std::uint32_t most = current.settings->node_failures_max;
   if (by.failures == 0 || by.failures < most) return {};
@@ -184,8 +187,8 @@ std::string leave_out(current_instance& current, outbox& out, const blamed_node&
   return "with " + by.label + ", whose " + often + why;
 }
 
-// All its agents leave, also one that has just been started again; but the one with which this
-// daemon would end: that waits for the end.
+// Refuses all agents of a node that was left out, also one that has just been started again. The
+// agent that holds this daemon stays and waits, because the daemon would end with it.
 void run::state::dismiss(const blamed_node& one) {
   if (!one.is_left_out) return;
   std::vector<node*> its;
@@ -199,13 +202,13 @@ void run::state::dismiss(const blamed_node& one) {
       refuse(*who, left_out_text(options, current, who->place_name()));
       continue;
     }
-    who->standing = standing::left_out;
+    who->participation = participation::left_out;
     recount(*who);
-    who->notice_seen = notice.edition();  // it hears more with what comes next
+    who->notice_seen = notice.edition();  // so that it is told what comes next
   }
 }
 
-// A left-out node that came again, in case it was needed, is not needed.
+// Refuses left-out nodes that came again in case they were needed: they are not.
 void run::state::refuse_left_out() {
   if (current.failing.left_out() == 0) return;
   std::vector<node*> idle;
@@ -218,14 +221,15 @@ void run::state::refuse_left_out() {
     refuse(*who, left_out_text(options, current, who->place_name()));
 }
 
-// Any node that comes may be needed, even one that was left out.
+// Whether too few nodes are here for a round: then any node may be needed, even one that was left
+// out.
 bool is_short(const entered_phase& phase, const current_instance& current,
               const gathering& groups) {
   return phase == run_phase::gathering && current.settings &&
          groups.here() < current.settings->nodes_min;
 }
 
-// Why this node is not let in; empty where it is.
+// Why this node is refused; empty: it was not left out.
 std::string left_out_text(const run_options& options, const current_instance& current,
                           const std::string& name) {
   if (!current.failing.is_left_out(name)) return {};
@@ -234,7 +238,7 @@ std::string left_out_text(const run_options& options, const current_instance& cu
          " (--max-node-failures); look for what is wrong with it before it joins another run";
 }
 
-// What one hears that is left out, and waits; behind "this node".
+// What a left-out node that waits is told, after "this node".
 std::string left_out_advice(const current_instance& current, const std::string& name) {
   const std::uint32_t least = current.settings->nodes_min;
   return " is left out, as its workers were the first to fail " + times(current.failing.of(name)) +
@@ -243,7 +247,7 @@ std::string left_out_advice(const current_instance& current, const std::string& 
                      : "fewer than " + std::to_string(least) + " others are left");
 }
 
-// The budget is refilled then, if nothing fails until that moment.
+// When the budget is refilled, if nothing fails until then.
 timer_moment refill_at(const entered_phase& phase, const current_instance& current,
                        const round_age& age, const root_cause& causes, const timers& timing) {
   const duration window = timing.restart_window;
@@ -259,7 +263,7 @@ void run::state::refill_budget() {
   const std::uint32_t used = current.budget.restarts_used();
   out.note(note_level::info, "round " + std::to_string(rounds.newest()) + " has run for " +
                                  to_text(timing().restart_window) +
-                                 " without a failure: --max-restarts counts anew, after " +
+                                 " without a failure: --max-restarts starts over, after " +
                                  counted(used, "restart"));
 }
 
@@ -292,7 +296,8 @@ bool is_of_word(char letter) {
   return std::isalnum(static_cast<unsigned char>(letter)) != 0;
 }
 
-// With a mark for each word that has a digit: "step 1200 at 0x7f2a" and "step 7 at 0x55c0" are one.
+// Replaces each word that has a digit: "step 1200 at 0x7f2a" and "step 7 at 0x55c0" become the
+// same.
 std::string without_numbers(std::string_view text) {
   std::string made;
   while (!text.empty()) {
@@ -309,7 +314,8 @@ std::string without_numbers(std::string_view text) {
   return made;
 }
 
-// An exception ends a worker, whether it was still on its way out or not.
+// A worker that had said why it fails has failed by itself, even if our stop came before it had
+// exited.
 cause_class kind_of(const cause& value) {
   return value.was_failing ? cause_class::exit : value.kind;
 }
@@ -364,10 +370,10 @@ duration quick_failures::pause(duration most) const {
   return std::min(length, most);
 }
 
-// What the members report of a round's end, what is made of it when the stop is over (DESIGN.md,
-// rules 5 and 6), and what is said of the round then (rule 11).
+// What the members report about the end of a round, what follows from it when the stop is over
+// (DESIGN.md, rules 5 and 6), and what they are told about it (rule 11).
 
-// As one of its workers, or it itself, ended the newest round.
+// A cause for the end of the newest round, on this node.
 cause cause_of(const round_numbers& rounds, const node& who, cause_class kind) {
   cause why;
   why.round = rounds.newest();
@@ -384,7 +390,7 @@ void collect_causes(const round_numbers& rounds, root_cause& causes, time_point 
   }
 }
 
-// A member says its tail until it was answered; what comes after is the same without it.
+// A member sends a tail until it has been acknowledged, and leaves it out afterwards.
 void keep_tails(const status& before, status& newest) {
   for (cause& one : newest.causes) {
     if (!one.tail.empty()) continue;
@@ -397,14 +403,14 @@ void keep_tails(const status& before, status& newest) {
   }
 }
 
-// A worker of a node that is drained, which ended by the signal that drains it. Whether the agent
-// or its workers were sent it first, and who of them was noticed first, is chance.
+// Whether a worker of a draining node ended by the signal that drains the node. Whether the agent
+// or its workers got that signal first, and which of them was noticed first, is chance.
 bool is_drain(const node& member, const cause& one) {
   return member.state.draining && is_end_by(one, member.state.signal);
 }
 
-// The root cause, as known when all have stopped: a node that drains may have said so after its
-// workers had ended. Then the reports are judged again.
+// The root cause, as known when all members have stopped. A node may have said that it drains only
+// after its workers had ended; then all reports are judged again.
 std::optional<cause> final_cause(const round_numbers& rounds, const round_memberships& memberships,
                                  const root_cause& causes, const round_stop& stop,
                                  const machine_clock& clock) {
@@ -429,7 +435,7 @@ std::optional<cause> final_cause(const round_numbers& rounds, const round_member
     }
   }
   const std::optional<cause>& first = is_drained ? judged.get() : causes.get();
-  // Nothing has failed where only our own stop ended workers, and that for another reason.
+  // If the stop was free and did nothing but end workers, nothing has failed.
   const bool is_ours = first && is_only_stopped(*first);
   return is_ours && stop.is_free() ? std::nullopt : first;
 }
@@ -450,7 +456,7 @@ duration lasted_so_far(const entered_phase& phase, const round_age& age, machine
   return phase == run_phase::running ? age.lasted(now) : duration::zero();
 }
 
-// While its memberships are still known.
+// Called while the memberships are still known.
 void add_report(current_instance& current, const round_numbers& rounds,
                 const round_memberships& memberships, const dead_members& dead,
                 const std::optional<cause>& why) {
@@ -473,6 +479,7 @@ void add_report(current_instance& current, const round_numbers& rounds,
     const bool has_said = was_in(*member, report) && !said.ends.empty();
     const bool have_all_succeeded =
         has_said && said.ends.size() == 1 && said.ends.front().how == ending::succeeded;
+    // Success is final, whatever the member has reported since.
     if (one.has_succeeded() && !have_all_succeeded) {
       ends.push_back({ending::succeeded, one.rank_first(), last});
     } else if (has_said) {
@@ -508,7 +515,7 @@ std::string what_is_next(const current_instance& current, time_point real_now,
   return "going on; no restart is charged for that";
 }
 
-// Of the words with which a run is closed, those that are not the cause itself.
+// The part of a run's closing text that does not repeat the cause.
 std::string why_it_ends(const std::optional<cause>& why, const std::string& text) {
   if (!why) return text;
   const std::string said = describe(*why);
@@ -518,7 +525,7 @@ std::string why_it_ends(const std::optional<cause>& why, const std::string& text
                                           : "the run ends";
 }
 
-// Before what follows: so each member that is here hears it first.
+// Sent before anything that follows, so that each member that is here reads it first.
 void tell_report(current_instance& current, const roster& nodes, outbox& out, bool is_last,
                  int exit_code, std::string next) {
   if (current.reports.empty() || !current.reports.back().text.empty()) return;

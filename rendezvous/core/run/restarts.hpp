@@ -37,8 +37,8 @@ class settle_timer;
 // What an instance has been charged: failures of workers against --max-restarts, losses of nodes
 // within an hour against --max-node-losses.
 //
-// Restarts that were used never become fewer. Where --restart-window refills the budget, those that
-// were used until then are forgiven: they count against --max-restarts no longer.
+// The number of restarts used never falls. When --restart-window refills the budget, the restarts
+// used so far are forgiven: they no longer count against --max-restarts.
 
 inline constexpr duration node_loss_window = std::chrono::hours(1);
 
@@ -50,12 +50,12 @@ class restart_budget {
   std::uint32_t node_losses(time_point now) const;  // that still count
 
   bool is_spent(std::uint32_t restarts_max) const { return restarts_counted() >= restarts_max; }
-  // False where it is spent: this one may not be restarted.
+  // False: the budget is spent, so this failure gets no restart.
   bool charge_restart(std::uint32_t restarts_max);
   void refill() { forgiven_ = restarts_used_; }
   bool charge_node_loss(time_point now, std::uint32_t losses_max);
 
-  // As a record says, or as somebody says who may know of more.
+  // From a record, or from an agent that may know of more.
   void set_restarts_used(std::uint32_t recorded) { restarts_used_ = recorded; }
   void raise_restarts_used(std::uint32_t said);
   void set_restarts_forgiven(std::uint32_t recorded) { forgiven_ = recorded; }
@@ -67,41 +67,41 @@ class restart_budget {
   std::deque<time_point> node_losses_;  // oldest first
 };
 
-// Rounds in a row that failed within seconds of their start: how many of them in the same way, so
-// that it is known when restarts do not help, and how long to pause before the next one.
+// Rounds in a row that failed within seconds of their start, and how many of them failed alike:
+// from that follows when restarts do not help, and how long to pause before the next round.
 //
-// A round that ran for longer ends the row. One that nothing failed in (a lost node, a drain, a
-// join) says nothing, and leaves it as it is.
+// A round that ran for longer ends the row. A round in which nothing failed (a lost node, a drain,
+// a join) does not change it.
 
-// Before the third round; doubled for each that follows.
+// The pause before the third round. It doubles with each round after that.
 inline constexpr duration first_pause = std::chrono::seconds(1);
 
-// Do both say the same, on whatever rank and node? Exit code and text count, but for words with a
-// digit in them: a step, an address, a process.
+// Whether both are the same failure, on whatever rank and node: exit code and text agree, ignoring
+// words with a digit (a step, an address, a process).
 bool is_same_failure(const cause& one, const cause& other);
 
-// Is it known why it failed? A secondary failure has its cause elsewhere, and what our own stop
-// ended has none.
+// Whether the cause itself says why the worker failed. The root cause of a secondary failure is
+// elsewhere, and a worker that our own stop ended has none.
 bool is_failure_of_its_own(const cause& why);
 
 class quick_failures {
  public:
-  // A failure that is charged, so long after the start of its round. `node`: a name for where it
-  // happened; `all_failed`: every rank of several ended by itself.
+  // Adds a failure that is charged, `after` the start of its round. `node`: the name of its node;
+  // `all_failed`: each of several ranks ended on its own.
   void add(const cause& first, duration after, const std::string& node, bool all_failed);
   void end_row() { *this = {}; }
-  // What is tried next is something else: another set of nodes.
+  // The next round has other nodes, so that the failures so far say nothing about it.
   void forget_alike();
 
   std::uint32_t in_row() const { return in_row_; }
-  // The newest of them that failed in the same way, or with all ranks each.
+  // How many of the newest failed in the same way, or with all ranks each.
   std::uint32_t alike() const { return std::max(same_, all_failed_); }
   bool are_same() const { return same_ >= all_failed_; }
-  // The longest that one of those took; in whole seconds, at least 1 s.
+  // The longest of those took this long; in whole seconds, at least 1 s.
   duration within() const;
-  // The node on which all of those came first; empty: several, or the whole job.
+  // The node on which all of those failed first; empty: they were on several, or of the whole job.
   const std::string& node() const { return node_; }
-  // Before the next round.
+  // How long to pause before the next round.
   duration pause(duration most) const;
 
  private:
@@ -116,12 +116,12 @@ class quick_failures {
 // Counts how often the workers of each node were the first to fail, and which nodes are left out
 // for that: --max-node-failures.
 
-// So many names are counted; those that come later are not.
+// The most names that are counted; later ones are ignored.
 inline constexpr std::size_t failing_nodes_max = 4096;
 
 class node_failures {
  public:
-  // With this one.
+  // Counts a failure, and returns how many that makes; 0: no room for this name.
   std::uint32_t add(const std::string& name) {
     const bool is_known = nodes_.contains(name);
     if (!is_known && nodes_.size() >= failing_nodes_max) return 0;
@@ -142,12 +142,12 @@ class node_failures {
     const auto found = nodes_.find(name);
     return found == nodes_.end() ? 0 : found->second.failures;
   }
-  // That it is needed all the same: true the first time.
+  // It is said that the node is needed nevertheless. True the first time.
   bool is_news(const std::string& name) {
     bool& was_said = nodes_[name].was_said;
     return !std::exchange(was_said, true);
   }
-  // Names of those that are left out, with commas between; empty: none.
+  // The names of nodes that are left out, separated by commas; empty: none.
   std::string text() const {
     std::string made;
     for (const auto& [name, one] : nodes_) {
@@ -192,7 +192,7 @@ void tell_report_again(const current_instance& current, outbox& out, node& who);
 
 struct blamed_node {
   session_id session;
-  std::string name;   // that lasts
+  std::string name;   // node::place_name()
   std::string label;  // in messages
   std::uint32_t failures = 0;
   bool is_left_out = false;  // from now on

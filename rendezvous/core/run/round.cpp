@@ -21,6 +21,7 @@ namespace ddprun::core {
 void run::state::on_member_status(node& who, const status& before) {
   const status& said = who.state;
   recount(who);
+  // Ctrl-C at one node stops the whole run.
   if (said.signal == SIGINT) {
     cause why = cause_of(rounds, who, cause_class::operator_stop);
     why.code = SIGINT;
@@ -66,9 +67,9 @@ void run::state::on_progress(node& who) {
     case member_phase::starting:
     case member_phase::running:
     case member_phase::succeeded:
-      // It was in the word that has brought it here.
+      // The assignment that it has read named them.
       who.whereabouts_heard = whereabouts.edition();
-      // A status that was under way is no step back.
+      // A status that was under way is not a step back.
       if (phase != run_phase::running || said.phase <= own.phase()) return;
       note_success(memberships, who);
       if (memberships.advance(own, said.phase))
@@ -80,7 +81,7 @@ void run::state::on_progress(node& who) {
       return;
     case member_phase::stopping:
     case member_phase::stopped:
-      // Success is final; whatever it stops after that is not our workers.
+      // Success is final. What the member stops afterwards are not workers of the round.
       if (own.phase() == member_phase::succeeded) return;
       memberships.fall(own, said.phase);
       on_unasked_end(who);
@@ -89,7 +90,7 @@ void run::state::on_progress(node& who) {
   if (who.leads()) assign_if_prepared();
 }
 
-// A round starts when what it may cost is kept, too.
+// A round starts only when the restart that it cost is persisted, too.
 void run::state::assign_if_prepared() {
   if (phase == run_phase::preparing && is_prepared(current, rounds, memberships) && is_recorded())
     assign_all();
@@ -121,6 +122,7 @@ void note_success(round_memberships& memberships, const node& member) {
 std::string whereabouts_of(const round_memberships& memberships, std::uint32_t world_size) {
   std::string_view daemon_host;
   for (const membership& one : memberships) {
+    // An address at which other hosts have reached the daemon's host.
     daemon_host = one.holder()->local_address;
     if (!is_host_bound(daemon_host)) break;
   }
@@ -164,7 +166,7 @@ void run::state::assign_all() {
   forget_changes(current, nodes);
 }
 
-// A member's workers fail, or end although nobody asked for it.
+// A member's workers have failed, or have ended although nobody asked for it.
 void run::state::on_unasked_end(node& who) {
   if (!causes.get()) {
     const bool has_failed = who.membership->phase() == member_phase::failed;
@@ -173,7 +175,7 @@ void run::state::on_unasked_end(node& who) {
       why.code = 1;
       why.text = "the node did not say which worker failed";
     } else {
-      // An agent whose lease nobody renewed kills its workers, and says so when it is back.
+      // An agent that lost its lease kills its workers, and says so when it is back.
       why.text = "it stopped its workers by itself";
     }
     causes.add(why, real_now);
@@ -183,7 +185,8 @@ void run::state::on_unasked_end(node& who) {
   end_round(&*causes.get(), timing().stop_grace, describe(*causes.get()));
 }
 
-// A stop would silence whoever failed first, and is still on its way out.
+// Whether to wait for the root cause. A stop would silence the worker that failed first and is
+// still exiting.
 bool run::state::waits_for_cause() {
   const duration limit = timing().failure_grace;
   if (!causes.get()->is_secondary || phase != run_phase::running || limit <= duration::zero()) {
@@ -197,7 +200,7 @@ bool run::state::waits_for_cause() {
     notice.change();
   }
   cause_grace.begin(now, limit);
-  // Where all have ended, nobody is left to tell it.
+  // If all workers have ended, none is left to report it.
   return !cause_grace.are_over(memberships.size(), [this](std::size_t group_rank) {
     const membership& one = memberships.begin()[static_cast<std::ptrdiff_t>(group_rank)];
     if (one.has_succeeded() || one.has_ended()) return true;
@@ -214,22 +217,25 @@ void run::state::on_failure_grace_over() {
 void run::state::join_restarts(const node& who) {
   if (phase != run_phase::running || current.settings->on_join != join_policy::restart) return;
   if (who.membership != nullptr || memberships.size() >= current.settings->nodes_max) return;
-  // One that is starting is let start: it is asked again with the next heartbeat of who waits. Else
-  // nodes that come back one by one, late from each stop, keep all of them from ever running.
+  // A round that is starting is not interrupted: the next heartbeat of the waiting node asks again.
+  // Otherwise nodes that come back one by one, each late from the last stop, keep every round from
+  // running.
   if (memberships.running() < memberships.size()) return;
   remember_loss(phase, choice, now, timing());
   end_round(nullptr, timing().drain_grace, who.label() + " joins: the round restarts with it",
             true);
 }
 
-// Losses, drains and joins come in groups: the next choice waits for quiet after the last of them.
+// Losses, drains and joins come in groups, so the next choice waits for quiet after the last of
+// them.
 void remember_loss(const entered_phase& phase, settle_timer& choice, machine_time now,
                    const timers& timing) {
   choice.add_loss(now);
   if (phase == run_phase::settling && !choice.is_for_words()) choice.wait_for_quiet(timing);
 }
 
-// Many bytes on their way are no slow start: the others wait for this node in theirs.
+// A node that is still putting bytes back is not slow to start, and the workers of the others wait
+// for it: the time counts anew for all.
 void hear_restored(const entered_phase& phase, round_memberships& memberships, machine_time now,
                    duration start_timeout, const node& who, const status& before) {
   const status& said = who.state;
@@ -244,6 +250,7 @@ void run::state::on_start_timeout() {
   const membership* late = nullptr;
   std::size_t others = 0;
   for (const membership& one : memberships) {
+    // Only the leader has been told anything so far.
     if (phase == run_phase::preparing && one.group_rank() != 0) continue;
     if (one.phase() >= member_phase::running) continue;
     if (late == nullptr) {
@@ -392,7 +399,7 @@ namespace {
 
 constexpr std::size_t sentence_bytes_max = 500;
 
-// Of a member that runs; none: its ranks move, or nobody looks there.
+// The stall of a running member; none: its ranks move, or nobody watches them.
 const std::optional<stall>& stall_of(const current_instance& current, const round_numbers& rounds,
                                      const membership& one) {
   static const std::optional<stall> none;
@@ -406,7 +413,8 @@ const std::optional<stall>& stall_of(const current_instance& current, const roun
 
 }  // namespace
 
-// With each heartbeat of a node whose ranks stand still; those of others cost nothing.
+// Called with each status, and costs nothing unless ranks stand still or have just moved again. A
+// single node judges its own ranks.
 void hear_stall(const entered_phase& phase, const round_memberships& memberships,
                 round_stalls& stalls, machine_time now, const node& who, const status& before) {
   if (phase != run_phase::running || memberships.size() == 1) return;
@@ -428,9 +436,11 @@ void run::state::look_at_stalls() {
     const auto& said = stall_of(current, rounds, one);
     std::vector<stalled_ranks> own;
     if (said) own = within(said->ranks, one.rank_first(), one.holder()->greeting.worker_count);
+    // One node without a stall is enough to name nobody: the others may be waiting for its ranks.
     do_all_stand = !own.empty();
     if (own.empty()) break;
     stood = std::min(stood, said->age);
+    // No person has set a learnt limit, so it counts only if some rank waits in a collective.
     scope.needs_waiting = scope.needs_waiting || said->is_learnt;
     std::move(own.begin(), own.end(), std::back_inserter(ranks));
   }
@@ -440,7 +450,7 @@ void run::state::look_at_stalls() {
                            (sentence.empty() ? "" : ": " + sentence);
   const auto hung = rank_that_hangs(ranks, scope);
   if (hung) return tell_hung(current, rounds, memberships, out, *hung, text);
-  if (!sentence.empty()) out.note(note_level::warning, text + "; who it is cannot be said");
+  if (!sentence.empty()) out.note(note_level::warning, text + "; cannot tell which rank hangs");
 }
 
 void tell_hung(const current_instance& current, const round_numbers& rounds,
@@ -451,6 +461,7 @@ void tell_hung(const current_instance& current, const round_numbers& rounds,
     if (member == nullptr || one.has_succeeded()) continue;
     const bool is_its =
         rank >= one.rank_first() && rank - one.rank_first() < member->greeting.worker_count;
+    // The leader's node says it, too, because that is where people look.
     if (!is_its && one.group_rank() != 0) continue;
     ddprun::desired value = base_desired(current, rounds, out, desired_phase::run);
     value.assignment = assignment_of(current, one);

@@ -1,5 +1,5 @@
-// The newest round: the memberships of its members, how long it has run, whether its ranks stand
-// still, and whether a failure waits for its cause.
+// The newest round: its memberships, how long it has run, whether its ranks stand still, and
+// whether a failure waits for its root cause.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -24,15 +24,15 @@ class round_numbers;
 class settle_timer;
 class wait_message;
 
-// A membership is a member's place in the newest round, and what became of the member in it. It is
-// made anew for each round. Who holds it may be unknown, to a daemon that was started again.
+// A membership is a member's position in the newest round, and the state of the member in it. Each
+// round has new memberships. After a restart of the daemon the holder may be unknown.
 //
 // Its rules are those of round_memberships, which alone changes it.
 
 // What the holder was told to do in the round.
 enum class command { none, prepare, run };
 
-// Of the workers of the round at this membership.
+// Whether workers of the round may live at this membership, and how that is known.
 enum class worker_liveness {
   in_reach,     // they may live, and their node says so itself
   unreachable,  // they may live, and nobody says so: the node is lost, or was never heard of
@@ -59,8 +59,8 @@ class membership {
   bool has_acknowledged() const { return has_acknowledged_; }
   // Declared lost, and not back since.
   bool is_away() const { return is_away_; }
-  // Has not begun to stop for longer than any stop can take: not answered until it has, so that it
-  // isolates itself.
+  // Has not begun to stop for longer than any stop can take: it gets no acks until it has, so that
+  // it isolates itself.
   bool is_unacked() const { return is_unacked_; }
 
  private:
@@ -79,8 +79,8 @@ class membership {
   bool is_unacked_ = false;
 };
 
-// The memberships of the newest round, by group rank: who holds them, how far each has come, and
-// what became of it. Membership 0 is the leader's.
+// The memberships of the newest round, by group rank: who holds them, and how far each has come.
+// Membership 0 is the leader's.
 //
 //   liveness     becomes                    by
 //   unreachable  in_reach                   take (a holder is known), mark_reached
@@ -92,14 +92,14 @@ class membership {
 // scanned. A membership whose holder is not known is unreachable, or dead; a holder knows its
 // membership.
 //
-// Ownership: the memberships, not who holds them. A reference to one is good until `clear`.
+// Ownership: owns the memberships, not their holders. A reference to one is valid until `clear`.
 class round_memberships {
  public:
-  // A fresh round: so many memberships of which nobody is known yet.
+  // A new round of `size` memberships, whose holders are not known yet.
   void open(std::uint32_t size);
-  // More of them than was known; no membership is lost.
+  // The round has more members than was known; no membership is lost.
   void grow(std::uint32_t size);
-  // It gets this free membership. What it is to run there: ranks from this one on.
+  // Gives this free membership to `holder`, which is to run ranks from `rank_first` on.
   membership& take(std::uint32_t group_rank, node& holder, std::uint32_t rank_first = 0,
                    const std::optional<role_ranks>& in_role = std::nullopt);
   // The round is over: nobody has a membership.
@@ -119,31 +119,31 @@ class round_memberships {
   }
   node& leader() const;  // must be known
 
-  // Memberships of which nothing is known.
+  // Memberships whose holder is not known, nor known to be dead.
   std::size_t unknown() const { return unknown_; }
-  // Where all workers run, or have run: none of these falls back.
+  // Members all of whose workers run, or have run. The number never falls.
   std::size_t running() const { return running_; }
   std::size_t succeeded() const { return succeeded_; }
   std::size_t unreachable() const { return unreachable_; }
-  // Of every membership it is known that its workers have ended, or it cannot be reached.
+  // For every membership, the workers have ended or cannot be reached.
   bool are_all_ended_or_unreachable() const { return ended_ + unreachable_ == memberships_.size(); }
 
-  // Until then all must run; over when they do.
+  // All workers must run by then; cleared when they do.
   void start_until(machine_time moment) { start_until_ = moment; }
   void end_start() { start_until_.reset(); }
   const std::optional<machine_time>& start_deadline() const { return start_until_; }
 
   void command(membership& one, core::command what) { one.command_ = what; }
-  // While the round is on, and only forward. True: with it all run.
+  // Only while the round is on, and only forward. True: now all members run.
   bool advance(membership& one, member_phase next);
   // Its workers failed, stopped or were lost.
   void fall(membership& one, member_phase to);
   void succeed(membership& one);
 
-  // The table above; each changes nothing where it was so. Unreachable: only one that was told to
-  // run, and that has not ended.
+  // The transitions of the table above; repeating one changes nothing. Only a member that was told
+  // to run and has not ended becomes unreachable.
   void mark_unreachable(membership& one);
-  bool mark_reached(membership& one);  // true where it was unreachable
+  bool mark_reached(membership& one);  // true: it was unreachable
   void mark_ended(membership& one);
   void mark_dead(membership& one);
   bool acknowledge(membership& one);  // true the first time
@@ -160,40 +160,40 @@ class round_memberships {
   std::size_t running_ = 0;
   std::size_t succeeded_ = 0;
   std::size_t unreachable_ = 0;
-  std::size_t ended_ = 0;  // dead ones, too
+  std::size_t ended_ = 0;  // including dead ones
   std::optional<machine_time> start_until_;
 };
 
-// How long the newest round has run, and so whether a failure that ends it is a quick one: it comes
-// within `startup_window` from when all workers ran, or before. Made anew for each round.
+// How long the newest round has run, and so whether a failure that ends it is quick: it comes
+// within `startup_window` after all workers ran, or before that. Each round has a new one.
 class round_age {
  public:
-  // It is prepared.
+  // The round is being prepared.
   void begin(machine_time now) {
     *this = {};
     began_ = now;
   }
-  // An earlier daemon's, which may have run for hours: its end is never a quick one.
-  // None: no worker of it was started, as far as is known.
+  // The round is an earlier daemon's. It may have run for hours, so its end is never a quick one.
+  // `since`: when its workers could start; none: none was started, as far as is known.
   void begin_found(const std::optional<machine_time>& since) {
     *this = {};
     ran_since_ = since;
   }
-  // Its workers may start now.
+  // Its workers can start now.
   void begin_running(machine_time now) {
     begin(now);
     ran_since_ = now;
   }
   void all_run(machine_time now) { all_run_since_ = now; }
 
-  // From when its workers might start; zero: they were not to.
+  // How long it has been since its workers could start; zero: they could not.
   duration lasted(machine_time now) const {
     return ran_since_ ? now - *ran_since_ : duration::zero();
   }
 
   const std::optional<machine_time>& all_run_since() const { return all_run_since_; }
-  // How long after its start, where it ends quickly now. One that has not started in time has not
-  // failed quickly either.
+  // If the round ends quickly now: how long after its start. A round that did not start in time has
+  // not failed quickly either.
   std::optional<duration> quick_end(machine_time now, const timers& timing) const {
     if (!began_) return std::nullopt;
     const duration passed = now - all_run_since_.value_or(*began_);
@@ -208,8 +208,8 @@ class round_age {
   std::optional<machine_time> all_run_since_;
 };
 
-// Who is where in the round that began last, in words. A member is told them again only when they
-// are others than those that it has heard: after a restart with the same nodes they are not.
+// Which ranks are where in the newest round, in words. A member is told again only if that has
+// changed since it last heard; after a restart with the same nodes it has not.
 class round_whereabouts {
  public:
   void set(std::string text) {
@@ -225,9 +225,9 @@ class round_whereabouts {
   std::uint64_t edition_ = 0;
 };
 
-// When the run looks whether all ranks of a round stand still, and whether it has said who hangs.
+// When the run compares ranks that stand still, and whether it has announced a hang.
 
-// From a member's word to the look at all: the words of the others are under way.
+// From a member's report until all members are compared, because the others' reports are under way.
 inline constexpr duration stall_pause = std::chrono::seconds(1);
 
 class round_stalls {
@@ -236,11 +236,12 @@ class round_stalls {
   void hear(machine_time now) {
     if (!look_at_) look_at_ = now + stall_pause;
   }
-  // Those of one have moved again.
+  // Ranks of a member have moved again.
   void move() { is_said_ = false; }
   const std::optional<machine_time>& deadline() const { return look_at_; }
 
-  // It was looked. True: they stand, and it was not said in this stretch.
+  // The members were compared. True: all stand still, and it has not been announced since one last
+  // moved.
   bool look(bool do_all_stand) {
     look_at_.reset();
     const bool is_new = do_all_stand && !is_said_;
@@ -254,7 +255,7 @@ class round_stalls {
 };
 
 // How long a round goes on after a secondary failure, so that the root cause can be reported first:
-// a worker that cleans up before it ends is heard of last.
+// a worker that cleans up before it exits is reported last.
 class failure_grace {
  public:
   // Counts from the first secondary failure; further ones do not prolong it.
@@ -267,8 +268,8 @@ class failure_grace {
   const std::optional<machine_time>& until() const { return until_; }
   bool is_over(machine_time now) const { return until_ && now >= *until_; }
 
-  // Of so many memberships, from the first on, it is known that no worker is left who could tell.
-  // Each is asked about once.
+  // Whether no membership has a worker left that could report the root cause. A membership for
+  // which `is_over` was true is not asked about again.
   template <typename IsOver>
   bool are_over(std::size_t memberships, IsOver is_over) {
     while (ranks_over_ < memberships && is_over(ranks_over_))
@@ -281,7 +282,7 @@ class failure_grace {
   std::size_t ranks_over_ = 0;
 };
 
-// How far the newest round is, and what its members say of it.
+// How far the newest round is, and what its members report.
 
 std::string whereabouts_of(const round_memberships& memberships, std::uint32_t world_size);
 bool is_prepared(const current_instance& current, const round_numbers& rounds,

@@ -39,13 +39,14 @@ std::optional<time_point> run::next_deadline() const {
   return next_due(*state_, state::timer_table());
 }
 
-// The nodes that are here may make up a round: none of an earlier daemon are waited for.
+// Whether the nodes that are here may make up a round: nodes of an earlier daemon are not waited
+// for.
 bool may_gather(const entered_phase& phase, const recovery_claims& claims, const roster& nodes) {
   return phase == run_phase::gathering && (nodes.connected() == 0 || !is_recovering(phase, claims));
 }
 
-// In the order in which they are judged. A row without a function is for progress(), which judges
-// after every event; it only has the run looked at in time.
+// In the order in which they are judged. A row without a function only makes `time_passed` come in
+// time, because progress() judges after every event.
 std::span<const machine_timer<run::state>> run::state::timer_table() {
   using row = machine_timer<state>;
   static constexpr row table[] = {
@@ -55,7 +56,7 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       // A round has not started in time.
       {[](const state& run) -> timer_moment { return run.memberships.start_deadline(); },
        &state::on_start_timeout},
-      // What ended first had its time to be told.
+      // The root cause has had its time to be reported.
       {[](const state& run) -> timer_moment { return run.cause_grace.until(); },
        &state::on_failure_grace_over},
       // A member has said that its ranks stand still.
@@ -66,13 +67,13 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
          return refill_at(run.phase, run.current, run.age, run.causes, run.timing());
        },
        &state::refill_budget},
-      // A node does not stop.
+      // A member does not stop.
       {[](const state& run) { return stop_overdue_at(run.phase, run.memberships, run.stop); },
        &state::on_stop_overdue},
       // No node has come back to an instance.
       {[](const state& run) { return lost_instance_at(run.current, run.earlier, run.nodes); },
        &state::end_lost_instance},
-      // The nodes of an earlier daemon stay away; where nobody is here, there is nobody to tell.
+      // The nodes of an earlier daemon stay away. With no node here, there is nobody to tell.
       {[](const state& run) -> timer_moment {
         const bool waits = run.nodes.connected() != 0 && is_recovering(run.phase, run.claims);
         return waits ? timer_moment(run.claims.until()) : std::nullopt;
@@ -102,7 +103,7 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
         const bool settles = run.phase == run_phase::settling;
         return settles ? timer_moment(run.choice.until(run.now)) : std::nullopt;
       }},
-      // No worker of those that cannot be reached lives.
+      // No unreachable member can have a living worker.
       {[](const state& run) -> timer_moment {
         const bool stops = run.phase == run_phase::stopping;
         return stops ? timer_moment(fence_until(run.memberships, run.stop, run.timing()))
@@ -141,6 +142,8 @@ void run::state::apply(const agent_joined& event) {
     out.refuse(event.connection, greeting.node, problem, refused_exit_code);
     return;
   }
+  // A node of a closed instance is not refused for its job or settings: it has to be told how its
+  // instance ended. A session that is known was judged when it first came.
   closed_instance* const record = closed.of(greeting, real_now);
   if (known == nullptr && record == nullptr) {
     const std::string taken =
@@ -148,6 +151,7 @@ void run::state::apply(const agent_joined& event) {
     if (!taken.empty()) {
       return out.refuse(event.connection, greeting.node, taken, displaced_exit_code);
     }
+    // First, so that an instance without nodes does not refuse a newcomer of another job.
     make_way_for(greeting);
     const std::string text = refusal(event);
     if (!text.empty()) {
@@ -171,7 +175,7 @@ void run::state::apply(const agent_joined& event) {
   } else {
     recognise(who);
   }
-  // Only now: it may have been refused, or is to be fenced.
+  // Only now, because recognise() may have refused it, or fenced it, and then it gets no lease.
   if (node* const here = nodes.find(event.connection); here != nullptr && is_acked(claims, *here)) {
     tell_report_again(current, out, *here);
     out.send(*here, std::make_shared<const daemon_message>(ack{greeting.state.seq}));
@@ -192,6 +196,7 @@ void run::state::apply(const status_received& event) {
     return;
   }
   if (event.status.seq < who->state.seq) return;
+  // Having ignored its stop, it gets no acks until a status shows the stop.
   if (who->is_unacked()) {
     who->heard = now;
     if (!shows_stop(current, *who, event.status)) return;
@@ -203,8 +208,10 @@ void run::state::apply(const status_received& event) {
   const status before = std::exchange(who->state, event.status);
   const bool same_round =
       before.instance == event.status.instance && before.round == event.status.round;
+  // A node sends its assignment in the hello only.
   if (same_round && !who->state.assignment) who->state.assignment = before.assignment;
   if (same_round) keep_tails(before, who->state);
+  // A node that has just left its instance has ended its workers: that obeys any order.
   const bool has_obeyed =
       who->state.instance != 0 ? who->state.desired_seq >= who->wanted_seq : before.instance != 0;
   if (has_obeyed && who->obedience == obedience::ignores) {
@@ -229,8 +236,8 @@ void run::state::apply(const status_received& event) {
       return;
     case node_state::fenced:
       watch_ending(older, notice, now, *who);
-      // It has killed everything and joins anew; or all but what no signal ends, which need not
-      // keep it from hearing that the run is over.
+      // In no instance: it has killed its workers and joins anew. If all that is left are workers
+      // that no signal ends, it can still be told that its run is over.
       if (who->state.instance == 0) {
         recognise(*who);
       } else if (!may_have_workers(who->state)) {
@@ -248,6 +255,7 @@ void run::state::apply(const status_received& event) {
 void run::state::apply(const goodbye_received& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
+  // It has read the close: nobody is left to be told by that session.
   if (who->node_state == node_state::closing) {
     closed.take_out(who->greeting.session, who->state.instance, true, real_now);
     closed.said_goodbye(who->greeting.session);
@@ -259,6 +267,7 @@ void run::state::apply(const agent_disconnected& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
   detach(*who, false);
+  // A node that was told to go does not come back. Its workers may still live.
   const bool was_told_to_go =
       who->node_state == node_state::closing || who->node_state == node_state::leaving;
   if (was_told_to_go && who->membership == nullptr) {
@@ -269,6 +278,7 @@ void run::state::apply(const agent_disconnected& event) {
 
 void run::state::apply(const guardian_reported& event) {
   closed.take_out(event.session, 0, true, real_now);
+  // A session that is not known may be that of an agent in which an earlier daemon lived.
   node* const found = nodes.find(event.session);
   if (found == nullptr) return hear_of_dead(event);
   lose(*found, true, guardians_text);
@@ -284,6 +294,7 @@ void run::state::apply(const operator_stop_requested& event) {
 
 void run::state::apply(const record_persisted& event) {
   records.set_persisted(event.revision);
+  // A newer record may have been asked for since.
   if (!is_recorded()) return;
   for (const auto& [order, who] : nodes) {
     if (who->owed) out.want(*who, std::exchange(who->owed, nullptr));
@@ -309,7 +320,7 @@ void run::state::set_time(time_point real) {
   real_now = real;
 }
 
-// Moves the run on as far as what is known now allows.
+// Moves the run on as far as what is known allows.
 void run::state::progress() {
   switch (phase) {
     case run_phase::gathering:

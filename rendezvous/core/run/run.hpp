@@ -1,5 +1,5 @@
-// A run is the daemon's state machine for one run id: who is here, which round is on, what every
-// agent ought to do now, and why the run waits.
+// A run is the daemon's state machine for one run id: which nodes are here, which round is running,
+// what each agent should do now, and why the run waits.
 //
 // It is pure: `step` takes one event and the moment it happened, and appends the effects that the
 // caller must carry out, in order. It holds no socket, clock, log or random source.
@@ -47,21 +47,22 @@ struct status_received {
 struct goodbye_received {
   connection_id connection = 0;
 };
-// The connection ended, in whatever way; never sent for one that this machine disconnected.
+// The connection has ended. Not sent for a connection that this machine closed.
 struct agent_disconnected {
   connection_id connection = 0;
 };
-// The holder of a membership, as far as its guardian has said it.
+// A dead node, as its guardian describes it.
 struct dead_node {
   std::string label;
   std::string address;
   std::uint32_t rank_first = 0;
-  std::uint32_t worker_count = 0;  // 0: not said
+  std::uint32_t worker_count = 0;  // 0: the guardian did not say
   session_id session{};
 };
 struct guardian_reported {
   session_id session;
-  // Where the workers were, of an agent in which an earlier daemon lived; no instance: not said.
+  // Where the agent's workers ran, if an earlier daemon lived in the agent. Instance 0: the
+  // guardian did not say.
   instance_id instance = 0;
   round_number round = 0;
   std::uint32_t group_rank = 0;
@@ -70,21 +71,20 @@ struct guardian_reported {
 struct operator_stop_requested {
   std::string text;
 };
-// Another run that gathers at this daemon with too few nodes, as this one does; an empty id: there
-// is none any more. For people: who has mistyped a run id waits in vain.
+// Another run at this daemon that has too few nodes, as this one does; an empty id: there is none
+// any more. People are told, because a mistyped run id makes both runs wait in vain.
 struct neighbour_seen {
   std::string run_id;
-  std::uint32_t nodes = 0;  // that are there
+  std::uint32_t nodes = 0;  // connected
   bool operator==(const neighbour_seen&) const = default;
 };
-// Of what `persist_record` asked for, this number and all before it are kept, or will not be for
-// now.
+// This revision and all before it are persisted, or the journal has given up on them for now.
 struct record_persisted {
   std::uint64_t revision = 0;
 };
-// `next_deadline()` has come, or nothing has: harmless at any time.
+// `next_deadline()` has passed. Harmless at any other time.
 struct time_passed {};
-// The caller's loop stood still for so long: all deadlines move by it.
+// The caller's loop stood still for this long: all deadlines move by it.
 struct loop_was_late {
   duration by{};
 };
@@ -95,8 +95,8 @@ using run_event = std::variant<agent_joined, status_received, goodbye_received, 
 
 // Effects.
 
-// Queue the message; a `desired` replaces a `desired` that has not been sent yet, an `answer` an
-// `answer`. The same pointer goes to many connections: encode it once.
+// Queue the message. A `desired` replaces a `desired` that has not been sent yet, and an `ack` an
+// `ack`. Many connections may get the same pointer: encode it once.
 struct send_to_agent {
   connection_id connection = 0;
   std::shared_ptr<const daemon_message> message;
@@ -109,10 +109,10 @@ struct disconnect_agent {
 struct run_note {
   note_level level = note_level::info;
   std::string text;
-  bool is_refusal = false;  // anybody who reaches the port may cause it, as often as they like
+  bool is_refusal = false;  // anyone who reaches the port can cause it at will: limit its rate
 };
-// Keep it where it outlives the daemon, then say `record_persisted`: assignments and the end of an
-// instance are held back until then. None: nothing need be known of this run any longer.
+// Persist the record, then report `record_persisted`: assignments and the end of an instance are
+// held back until then. No record: nothing about this run has to be persisted any longer.
 struct persist_record {
   std::uint64_t revision = 0;  // from 1 on
   std::optional<run_record> record;
@@ -127,20 +127,20 @@ struct run_options {
   std::string run_id;
   std::uint64_t epoch = 0;
   std::string version;  // of ddprun, for the welcome
-  // No round of a run that this daemon did not know starts before this moment: agents of an
-  // earlier daemon may still come back. A moment in the past: no such wait.
+  // No round of a run that this daemon did not know starts before this moment, because agents of an
+  // earlier daemon may still come back. A moment in the past: there is no such wait.
   time_point recovery_until{};
   round_number first_round = 1;
-  bool persists_records = false;  // persist_record is carried out
-  // What an earlier daemon has kept of this run; with it, when this one began.
+  bool persists_records = false;  // the caller carries out persist_record
+  // What an earlier daemon persisted of this run.
   std::optional<run_record> remembered;
   time_point began{};
-  // Of the agent that this daemon lives in, where this is its run: whatever comes from another job
-  // has lost its place. None: whoever comes first opens the run.
+  // The job of the agent that this daemon lives in, if this is that agent's run: instances of any
+  // other job have lost the endpoint. None: the first node that comes opens the run.
   std::optional<started_job> opened_by;
 };
 
-// What a person or a page may know of a member.
+// What people and pages are shown of a member.
 struct member_view {
   std::string node;
   std::string host;
@@ -161,14 +161,14 @@ struct run_view {
   run_phase phase = run_phase::gathering;
   round_number round = 0;
   std::uint32_t restarts_used = 0;
-  std::uint32_t restarts_forgiven = 0;  // of them
+  std::uint32_t restarts_forgiven = 0;  // how many of these no longer count
   std::uint32_t node_losses = 0;
   std::optional<run_settings> settings;
   std::uint32_t world_size = 0;
   std::string master_address;
   std::uint16_t master_port = 0;
-  std::string leader_node;            // of the newest round that was placed
-  ddprun::leader_data leader_data;    // that it has given, if any
+  std::string leader_node;            // of the newest round that got assignments
+  ddprun::leader_data leader_data;    // what the leader sent with its port, if anything
   std::optional<int> exit_code;       // once closed
   std::optional<cause> root_cause;    // of the newest round that ended
   std::vector<round_report> reports;  // of rounds that are over, the newest last, without tails
@@ -177,10 +177,10 @@ struct run_view {
   std::vector<member_view> members;  // those that were asked for; by group rank, then by join order
 };
 
-// How much a run remembers: each is bounded, whatever its peers do.
+// How many entries a run holds; each number is bounded, whatever its peers do.
 struct run_sizes {
   std::size_t nodes = 0;
-  std::size_t absent = 0;  // of them: without connection and without a place in the round
+  std::size_t absent = 0;  // of `nodes`, those with neither connection nor membership
   std::size_t settings_groups = 0;
   std::size_t closed_instances = 0;
   std::size_t absent_at_close = 0;  // sessions, over all closed instances
@@ -196,19 +196,19 @@ class run {
   // Applies one event. Effects are appended to `effects`; carry them out in order.
   void step(const run_event& event, time_point now, run_effects& effects);
 
-  // The moment at which `time_passed` is wanted next; none when nothing is being waited for.
+  // When `time_passed` is due next; none: nothing is being waited for.
   std::optional<time_point> next_deadline() const;
 
   // What the run waits for or does, in words: "waiting for 1 of 2 nodes; here: node-a (2 workers);
   // for 12 s".
   std::string why(time_point now) const;
 
-  // With the members from `first` on, at most `most` of them: a run of ten thousand is shown page
-  // by page, so that a look at it holds up nothing.
+  // Shows at most `most` members, from `first` on. A run of ten thousand nodes is shown page by
+  // page, so that viewing it does not hold up the loop.
   run_view view(time_point now, std::size_t first = 0,
                 std::size_t most = std::numeric_limits<std::size_t>::max()) const;
   run_phase phase() const;
-  // While it gathers and too few nodes are here: how many; else 0.
+  // How many nodes are here, while they are too few for a round; otherwise 0.
   std::uint32_t gathers() const;
   run_sizes sizes() const;
 
@@ -216,8 +216,8 @@ class run {
   // is remembered for one hour, a run that nobody joined not at all.
   bool forgettable(time_point now) const;
 
-  // When its newest instance was closed. None while anybody is connected, or workers of it may
-  // still live; before that hour is over it may be forgotten where room is needed.
+  // When its newest instance was closed. None while anybody is connected, or its workers may still
+  // live. Before its hour is over, such a run may be dropped to make room.
   std::optional<time_point> over_since(time_point now) const;
 
  private:

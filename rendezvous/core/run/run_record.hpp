@@ -1,6 +1,6 @@
-// A run record is what a daemon must know of a run after everybody who knew has died
-// (DESIGN.md): which instance it is, which numbers its rounds may have, what was charged, who may
-// live on, and whether it is over.
+// A run record is what a daemon must know of a run if all that knew it have died (DESIGN.md): which
+// instance it is, which numbers its rounds may have, what was charged, whose workers may live, and
+// whether it is over.
 #pragma once
 
 #include "rendezvous/base/shared_list.hpp"
@@ -21,7 +21,7 @@ struct run_end {
 
 // A failure beyond the budget: the instance ends like this once its round has stopped.
 struct due_end {
-  round_number round = 0;  // that it ends
+  round_number round = 0;  // the round that it ends
   run_end how;
   bool operator==(const due_end&) const = default;
 };
@@ -45,21 +45,22 @@ struct run_record {
   // Numbers up to this one may have been given to rounds; reserved ahead, so that no restart waits
   // for a disk.
   round_number rounds_reserved = 0;
-  // Charged already when the failure is reported: known by the time that the next round starts.
+  // Charged as soon as a failure is reported, so that it is persisted by the time the next round
+  // starts.
   std::uint32_t restarts_used = 0;
-  // Of them, what counts against --max-restarts no longer (--restart-window).
+  // How many of these no longer count against --max-restarts (--restart-window).
   std::uint32_t restarts_forgiven = 0;
-  // Of the newest round; of an instance that is over: those that could not be reached. 0: no worker
-  // was ever started, or none can live.
+  // The nodes of the newest round; once the instance is over, those that could not be reached. 0:
+  // no worker was ever started, or none can live.
   std::uint32_t nodes = 0;
-  // By what they are known again who were in that round (lasting_name), by group rank; empty, as
-  // are those behind the last: not known.
+  // The lasting_name of each member of that round, by group rank; a name that is empty or missing
+  // is not known.
   shared_list<std::string> members;
-  duration gone_after{};           // the daemon's death: no worker of these nodes lives any longer
-  duration lost_after{};           // the next daemon's start: the instance ends if nobody has come
+  duration gone_after{};  // this long after the daemon's death no worker of these nodes lives
+  duration lost_after{};  // this long after the next daemon's start it is lost, if no node came
   std::optional<due_end> due;      // none: the budget is not exceeded
   std::optional<run_end> end;      // none: it is open
-  std::optional<started_job> job;  // that opened it; none: of a daemon that did not ask
+  std::optional<started_job> job;  // that opened it; none: the daemon did not ask
   shared_list<past_end> past;      // the newest first, at most past_ends_max
   bool operator==(const run_record&) const = default;
 };

@@ -1,16 +1,16 @@
-// The inside of a run: what it remembers of its agents, and the functions that its rules are made
-// of that move it on, by source file. What has a lifetime or an invariant of its own is a part
-// (DESIGN.md). A rule that needs only some parts is a function in the header of its subject: what
-// it may read, and what it may change (a reference that is not const), is in its signature; with an
-// outbox it tells somebody. Included by this folder only.
+// The state of a run, and the rules that move the run on, by source file. Values with a lifetime or
+// an invariant of their own form parts (DESIGN.md). A rule that needs only some parts is a free
+// function in the header of its subject: its signature shows what it reads and what it may change
+// (references that are not const); if it takes the outbox, it tells somebody. Included by this
+// folder only.
 //
-// Time: conditions ("max nodes are here") are judged after every event; that an agent is lost, or
-// that a round did not start in time, is judged at `time_passed` only, because the caller drains
-// its input first: words that wait in a socket count (DESIGN.md).
+// Time: conditions ("max nodes are here") are judged after every event. Timeouts (an agent is lost,
+// a round did not start in time) are judged at `time_passed` only, because the caller steps all
+// input that has arrived first: a message that waits in a socket counts (DESIGN.md).
 //
-// Cost: O(log n) a status. Liveness entries are checked when they fire and moved then, so a
-// heartbeat touches none of them; what became of members is counted, never scanned. Only what
-// happens once a round (choosing, pushing a stop) is O(n log n) or O(n).
+// Cost: O(log n) per status. Liveness entries are checked when they fire and moved then, so a
+// heartbeat touches none of them; the liveness of members is counted, never scanned. Only what
+// happens once a round (choosing, sending a stop) takes O(n log n) or O(n).
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -39,10 +39,10 @@
 
 namespace ddprun::core {
 
-// The phase of a run, and since when it is in it.
+// The phase of a run, and when it was entered.
 class entered_phase {
  public:
-  // It is asked at every turn: written as if it were the phase itself.
+  // Implicit, because nearly every rule reads the phase.
   operator run_phase() const { return phase_; }  // NOLINT(google-explicit-constructor)
   machine_time since() const { return since_; }
 
@@ -59,7 +59,7 @@ desired base_desired(const current_instance& current, const round_numbers& round
 message_pointer finished(desired value);
 const timers& timing_of(const current_instance& current, const node& member);
 bool may_gather(const entered_phase& phase, const recovery_claims& claims, const roster& nodes);
-// Nobody is here, and nobody is waited for.
+// No node is here, and none is waited for.
 bool is_deserted(const entered_phase& phase, const current_instance& current,
                  const stale_workers& older, const persisted_run& earlier, const roster& nodes,
                  time_point at);
@@ -70,15 +70,16 @@ struct run::state {
   machine_time now{};     // of the step under way
   time_point real_now{};  // the same in real time
   outbox out;
-  std::uint64_t steps = 0;  // counts steps: "has spoken since"
+  std::uint64_t steps = 0;  // number of steps so far, for "has spoken since"
 
-  // The run, and the instance of it that is on.
+  // The run, and its current instance.
   entered_phase phase;
   current_instance current;
   round_numbers rounds;
   closed_instances closed;
 
-  // What was there before: claimed by nodes that come, living on, kept by an earlier daemon.
+  // What was before: instances that returning nodes claim, workers that may still live, what an
+  // earlier daemon persisted.
   recovery_claims claims;
   bool has_claims = false;  // there may be claimants
   stale_workers older;
@@ -88,9 +89,9 @@ struct run::state {
   // Agents.
   roster nodes;
   gathering groups;
-  timers first_timing;                // of the node that came first, for take_from_first
-  std::set<std::uint64_t> stuck;      // by join order: connected, and of no use: see recount
-  std::set<std::uint64_t> unhealthy;  // by join order: connected, and sitting out for that
+  timers first_timing;            // of the node that came first, for take_from_first
+  std::set<std::uint64_t> stuck;  // by join order: connected, but unable to take part: see recount
+  std::set<std::uint64_t> unhealthy;  // by join order: connected, and sitting out as unhealthy
   wait_message notice;
   neighbour_seen neighbour;
 
@@ -102,10 +103,10 @@ struct run::state {
   failure_grace cause_grace;  // only while it runs
   round_stalls stalls;        // the same
 
-  dead_members dead;  // of rounds that an earlier daemon had
+  dead_members dead;  // members of an earlier daemon's rounds
 
-  // From its end to the next.
-  round_stop stop;  // the last
+  // From the end of a round to the next.
+  round_stop stop;  // of the round that was stopped last
   settle_timer choice;
 
   // run.cpp: events and time.
@@ -140,7 +141,7 @@ struct run::state {
   void queue_for_round(node& who);
   void on_idle_status(node& who);
 
-  // waiting.cpp: what those who wait are told.
+  // waiting.cpp: what waiting nodes are told.
   void tell_wait(node& who);
   void limit_wait(ddprun::desired& value) const;
   const node* first_here() const;
@@ -194,7 +195,7 @@ struct run::state {
   void refuse_left_out();
   void refill_budget();
 
-  // recovery.cpp: claims, what is made of them, and members that have not come back.
+  // recovery.cpp: claims, how they are decided, and members that have not come back.
   void claim(node& who);
   void claim_anew(node& who);
   void give_way();
@@ -209,7 +210,7 @@ struct run::state {
   void hear_of_dead(const guardian_reported& event);
   void take_the_dead();
 
-  // instances.cpp: rule 9, drain and operator; whose it is; what may live of those before it.
+  // instances.cpp: rule 9, drain and operator; job identity; what may live of older instances.
   void tell_closed(node& who, closed_instance& record);
   void close(int exit_code, std::optional<cause> why, std::string text);
   void open_instance(instance_id fresh, const std::optional<started_job>& by);

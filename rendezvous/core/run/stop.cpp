@@ -11,9 +11,9 @@
 namespace ddprun::core {
 namespace {
 
-// With what the run ends by this failure; 0: another round may follow. It may also where this says
-// that it ends, if a better cause comes while the round stops (a lost node): then workers that
-// could have lived on are started anew.
+// The run's exit code if this failure ends it; 0: another round may follow. Another round may
+// follow even if this is not 0: if a better cause (a lost node) comes while the round stops,
+// workers that could have lived on are started anew.
 int foreseen_exit_code(const current_instance& current, time_point real_now, const cause& trigger) {
   if (trigger.is_secondary) return 0;
   const std::optional<run_end> end = end_beyond_budget(current, real_now, trigger);
@@ -22,7 +22,7 @@ int foreseen_exit_code(const current_instance& current, time_point real_now, con
 
 }  // namespace
 
-// Stop goes to everybody who was told of the round, as one shared message.
+// Sends the stop, as one shared message, to all members that were told of the round.
 void run::state::end_round(const cause* trigger, duration grace, std::string text, bool is_free) {
   DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
   out.note(note_level::warning, "round " + std::to_string(rounds.newest()) + " ends: " + text);
@@ -49,6 +49,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
     node& member = *one.holder();
     const bool is_here = member.node_state == node_state::here;
     if (one.command() != command::none && is_here) out.want(member, stop.message());
+    // A member that was told nothing has no workers of this round.
     const bool has_ended = one.command() == command::none || one.has_ended() ||
                            one.phase() == member_phase::stopped || !is_here;
     const bool succeeded_and_left =
@@ -59,20 +60,21 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
       mark_unreachable(one);
     }
   }
-  // A waiting node is told why, and shows by its answer that it is a candidate.
+  // Waiting nodes are told why. Their answer shows that they are alive, and so candidates.
   for (const auto& [order, who] : nodes) {
     const bool waits = who->membership == nullptr || who->membership->command() == command::none;
     if (waits && is_candidate(nodes, *who)) tell_wait(*who);
   }
 }
 
-// What a member says while the round stops: it has dropped its tethers, its workers are gone.
+// A member's status while the round stops: that it has dropped its tethers, or that its workers are
+// gone.
 void run::state::on_stop_status(node& who) {
   const status& said = who.state;
   membership& own = *who.membership;
   const bool of_round = said.instance == current.id && said.round == rounds.newest();
   if (of_round) collect_causes(rounds, causes, real_now, who);
-  // Everybody who was told of the round is told to stop it.
+  // All members that were told of the round were told to stop it, so an older status tells nothing.
   const bool has_obeyed = said.desired_seq >= who.wanted_seq;
   static const std::vector<tether_age> none;
   const std::vector<tether_age>& acks = of_round ? said.tether_ages : none;
@@ -96,7 +98,8 @@ void run::state::on_stop_status(node& who) {
       if (of_round) note_success(memberships, who);
       [[fallthrough]];
     case member_phase::joined:
-      // Either the stop overtook the assignment, or it had ended before: nothing lives there.
+      // Either the stop overtook the assignment, or the member had finished before: no worker lives
+      // there.
       if (!has_obeyed) return;
       acknowledge(notice, memberships, stop, now, own);
       mark_ended(own);
@@ -104,10 +107,11 @@ void run::state::on_stop_status(node& who) {
   }
 }
 
-// A node that has acknowledged asks, kills, and names what it cannot kill, each in bounded time.
-// One that still stops after all that is broken; it is treated as one whose workers cannot be
-// killed. One that has acknowledged nothing may hold others by its tether: it is lost, whatever it
-// says, and answered no more, so that it isolates itself while its fence runs.
+// A node that has acknowledged the stop asks its workers to end, kills them, and names those that
+// it cannot kill, each in bounded time. If it still stops after all that, it is broken, and treated
+// like a node whose workers cannot be killed. A node that has not acknowledged may keep others
+// alive by its tether: it counts as lost, whatever it says, and gets no acks, so that it isolates
+// itself while its fence runs.
 timer_moment stop_overdue_at(const entered_phase& phase, const round_memberships& memberships,
                              const round_stop& stop) {
   if (phase != run_phase::stopping) return std::nullopt;
@@ -137,9 +141,10 @@ void run::state::on_stop_overdue() {
   stop.tell_late(now);
 }
 
-// By its own word it has let go of the other members, at least.
+// Whether this status shows that the member has at least let go of the other members.
 bool shows_stop(const current_instance& current, const node& member, const status& said) {
-  // It has left the instance; one that has never been in it may still read its assignment.
+  // It has left the instance. A node that was never in it may still be about to read its
+  // assignment.
   if (said.instance != current.id) return member.state.instance == current.id;
   const bool has_obeyed = said.desired_seq >= member.wanted_seq;
   const bool works = said.phase != member_phase::joined && said.phase < member_phase::succeeded;
@@ -148,6 +153,7 @@ bool shows_stop(const current_instance& current, const node& member, const statu
 
 void run::state::end_of_stop() {
   std::optional<cause> first = final_cause(rounds, memberships, causes, stop, clock);
+  // If nobody has named a root cause, it may be on a member that has not come back to this daemon.
   if (!first || first->is_secondary) {
     if (std::optional<cause> gone = cause_of_not_back(current, rounds, memberships, dead))
       first = std::move(gone);
@@ -156,17 +162,20 @@ void run::state::end_of_stop() {
   if (why) current.last_cause = why;
   if (first) current.last_end = describe(*first);
   if (memberships.succeeded() == memberships.size()) {
-    // The stop crossed the last success on its way.
+    // The last success was under way when the stop was sent.
     close(0, std::nullopt, "every worker succeeded");
     return;
   }
   add_report(current, rounds, memberships, dead, first);
+  // While the memberships are still known.
   blamed_node by = blame(current, memberships, why);
   leave_round();
   if (!stop.is_free()) {
     std::optional<run_end> end = charge(current, nodes, real_now, why, by);
     if (end) return close(end->exit_code, why, std::move(end->text));
   }
+  // An earlier daemon has recorded that this failure ends the run. Its cause is told only if the
+  // members have reported it again.
   if (const std::optional<due_end> due = current.due) {
     const bool is_same = first && exit_code_of(*first) == due->how.exit_code;
     close(due->how.exit_code, is_same ? first : std::nullopt, due->how.text);
@@ -180,6 +189,7 @@ void run::state::end_of_stop() {
   current.untold_next = what_is_next(current, real_now, why) +
                         how_it_goes_on(current, choice, now, timing(), out, why, by) +
                         health_phrase(current, nodes, groups, unhealthy);
+  // If only nodes are here that leave, the run ends, and its close says what is next.
   if (groups.here() != 0 || left_drained(nodes).empty()) tell_what_is_next(current, nodes, out);
   dismiss(by);
   dismiss_unhealthy(nodes, unhealthy, notice);
@@ -190,7 +200,7 @@ void run::state::end_of_stop() {
   }
 }
 
-// Members become nodes that wait; those that are gone are forgotten, and fenced should they return.
+// Members become nodes that wait. Members that are gone are forgotten, and fenced if they return.
 void run::state::leave_round() {
   remember_leftovers(current, rounds, memberships, stop, timing(), clock);
   std::vector<node*> gone;
@@ -212,14 +222,15 @@ void run::state::leave_round() {
   }
   memberships.clear();
   for (node* const member : needed) {
-    member->standing = standing::regular;  // the others may be enough now
+    member->participation = participation::regular;  // the others may be enough now
     recount(*member);
   }
   for (node* const member : gone)
     forget(*member);
   for (node* const member : unanswered)
     fence(*member);
-  // One that has ended its workers by itself is given something to obey.
+  // A node that ignored its stop and has ended its workers by itself needs an order that it can
+  // obey.
   for (node* const member : heedless) {
     if (member->node_state == node_state::here && phase == run_phase::stopping) tell_wait(*member);
   }
@@ -229,6 +240,7 @@ void run::state::check_liveness() {
   while (node* const due = nodes.due(now)) {
     node& who = *due;
     watch_over(current, nodes, who);
+    // It has been heard since its entry was made, so watch_over() has moved the entry.
     if (who.watch_at > now) continue;
     const bool was_connected = who.connection != 0;
     lose(who, false,
@@ -237,10 +249,11 @@ void run::state::check_liveness() {
   }
 }
 
-// `proof`: no worker of it can live, by its own last word or its guardian's. `has_left`: its own.
+// `proof`: no worker of it can live, because its goodbye or its guardian says so. `has_left`: it
+// was its goodbye.
 void run::state::lose(node& who, bool proof, const std::string& how, bool has_left) {
   const machine_time last_word = who.heard;
-  // Its connection may have ended before: it counts no more, and was one to be chosen all the same.
+  // Its connection may have ended before: then it is not counted any more, but it was a candidate.
   const bool was_waiting = is_fit(who);
   const bool had_spoken = stop.precedes(who.heard_step);
   const bool was_leaving = who.node_state != node_state::here;
@@ -259,16 +272,17 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
     if (may_bring_others) remember_loss(phase, choice, now, timing());
     return;
   }
-  // It stays only for its place in the round, and is watched again when it comes back.
+  // It stays only for its membership, and is watched again when it comes back.
   nodes.unwatch(who);
   membership& own = *who.membership;
   memberships.set_away(own, true);
   const bool had_succeeded = own.phase() == member_phase::succeeded;
   if (proof && phase != run_phase::stopping) memberships.mark_dead(own);
+  // Success is final, so this loss ends nothing (rule 8).
   if (had_succeeded && phase != run_phase::stopping) return;
 
   cause why = cause_of(rounds, who, cause_class::node_lost);
-  // After the loop was late the last word is counted from a moment that may still be to come.
+  // After a late loop the moment of the last message may still be to come on this clock.
   why.age = std::max(now - last_word, duration::zero());
   why.text = how;
   remember_departure(phase, current, notice, real_now, who, why);
@@ -282,7 +296,7 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
     } else {
       mark_unreachable(own);
     }
-    // One that has spoken since the stop outlived what the stop was for.
+    // A node that has spoken since the stop was ordered has outlived what the stop was for.
     if (!had_spoken && !had_succeeded && !who.state.draining) causes.add(why, real_now);
     if (!was_leaving) remember_loss(phase, choice, now, timing());
     return;
@@ -295,13 +309,14 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   if (proof) acknowledge(notice, memberships, stop, now, own);
 }
 
-// With its ranks in the round that is on, or was the last to run.
+// Remembers, for people, a node that is gone, with its ranks in the current round or the last one.
 void remember_departure(const entered_phase& phase, current_instance& current, wait_message& notice,
                         time_point real_now, const node& who, const cause& why) {
   std::optional<past_ranks> ran = who.ran;
   if (who.membership != nullptr && who.membership->command() == command::run) {
     ran = past_ranks{who.membership->rank_first(), who.membership->has_succeeded()};
   }
+  // A node that has done its work is not missing.
   if (ran && ran->has_succeeded) return;
   const bool waits = phase == run_phase::gathering || phase == run_phase::settling;
   if (!ran && (!waits || who.membership != nullptr)) return;
@@ -324,7 +339,8 @@ void run::state::mark_ended(membership& of) {
   tell_if_only_unreachable_are_left();
 }
 
-// The last one that could be reached: from now on the others are waited for, which may take long.
+// The last reachable member has ended: from now on the unreachable ones are waited for, which may
+// take long.
 void run::state::tell_if_only_unreachable_are_left() {
   if (memberships.unreachable() == 0 || !memberships.are_all_ended_or_unreachable()) return;
   notice.change();
@@ -335,7 +351,7 @@ void run::state::tell_if_only_unreachable_are_left() {
 
 void run::state::mark_unreachable(membership& of) {
   if (of.liveness() != worker_liveness::in_reach) return;
-  // Only the leader was told anything, and that was to prepare: no worker was ever started.
+  // It was not told to run, at most to prepare: no worker of it was ever started.
   if (of.command() != command::run) return mark_ended(of);
   memberships.mark_unreachable(of);
   stop.leased_until(of.holder()->heard);
@@ -355,8 +371,8 @@ void acknowledge(wait_message& notice, round_memberships& memberships, round_sto
   if (stop.has_let_go() != had_let_go) notice.change();
 }
 
-// Whatever it runs belongs to a round or an instance that is over: no grace, a polite stop could
-// save an old snapshot over a new one.
+// What the node runs belongs to a round or an instance that is over. There is no grace, because a
+// polite stop could save an old snapshot over a new one.
 void run::state::fence(node& who) {
   if (who.node_state != node_state::fenced) {
     out.note(note_level::warning, who.label() + " came back in round " +
@@ -380,8 +396,7 @@ bool is_stop_over(const current_instance& current, const round_memberships& memb
   return until && now >= *until;
 }
 
-// When nobody that cannot be reached can have a living worker; none while a member that can be
-// reached still stops.
+// When no unreachable member can have a living worker; none: a reachable member still stops.
 std::optional<machine_time> fence_until(const round_memberships& memberships,
                                         const round_stop& stop, const timers& timing) {
   if (memberships.unreachable() == 0 || !memberships.are_all_ended_or_unreachable())
@@ -410,7 +425,7 @@ void round_stop::acknowledge(machine_time now, bool is_leader,
       leader_acks_[one.group_rank] = now - one.age;
     return;
   }
-  // The leader holds the tethers of all, or none: the member that was not answered for longest
+  // The leader needs the tethers of all members, so the one that was without an ack for longest
   // counts.
   leader_leased_until_ = std::min(leader_leased_until_, now);
   for (const tether_age& one : acks) {
@@ -439,8 +454,8 @@ machine_time round_stop::fenced_at(const timers& timing,
   DDPRUN_ASSERT(first_acknowledged_ || !leader_acknowledged_);
   if (!first_acknowledged_) return std::max(ordered_at_, leased_until_) + timing.orphan_limit;
   const duration limit = timing.isolation_limit;
-  // Of members that have not been heard by this daemon, the last one may have renewed the lease
-  // until it died: no tether tells of that.
+  // If this daemon has not heard some members itself, its predecessor may have renewed their leases
+  // until it died, and no tether tells of that.
   const bool are_all_known = memberships.unknown() == 0;
   if (leader_acknowledged_) {
     const machine_time last =

@@ -1,4 +1,4 @@
-// What people are told about a run: why it waits, and the whole of it as values.
+// What people are told about a run: why it waits, and all of it as values.
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/core/messages/wait_text.hpp"
@@ -11,7 +11,7 @@ namespace ddprun::core {
 namespace {
 
 constexpr std::size_t names_max = 8;  // in one sentence
-// Looking for those who are missing takes a step for each node; it is worth that when they are few.
+// Looking for missing nodes costs a step for each rank, so it is done only when few are missing.
 constexpr std::uint32_t missing_max = 64;
 
 std::string nodes_text(const run_settings& settings) {
@@ -36,7 +36,7 @@ std::string here_text(const roster& nodes, const gathering& groups) {
   return text;
 }
 
-// " (node ranks 1 and 3 to 5)"; empty where ranks are wishes, or too many are missing.
+// " (node ranks 1 and 3 to 5)"; empty: ranks are hints, or too many are missing.
 std::string missing_ranks(const roster& nodes, const settings_group& group) {
   const std::uint32_t count = group.settings().nodes_max;
   const bool are_exact = group.settings().ranks == rank_policy::exact;
@@ -92,7 +92,7 @@ std::string run::state::gathering_reason() const {
   if (!stuck.empty()) {
     const node& first = nodes.at(*stuck.begin());
     text += "; " + first.label() +
-            (first.obedience == obedience::ignores ? " has not done what it was told"
+            (first.obedience == obedience::ignores ? " has not obeyed its last order"
                                                    : " has workers that do not end");
     if (stuck.size() > 1) text += " (and " + std::to_string(stuck.size() - 1) + " more nodes)";
   }
@@ -142,7 +142,7 @@ std::string run::state::reason() const {
     case run_phase::preparing:
       if (is_prepared(current, rounds, memberships) && !is_recorded()) {
         return "round " + std::to_string(rounds.newest()) +
-               " is prepared; waiting for the disk that keeps what this daemon decides";
+               " is prepared; waiting for the journal's disk";
       }
       return "round " + std::to_string(rounds.newest()) + ": " + memberships.leader().label() +
              " prepares it for " + counted(memberships.size(), "node");

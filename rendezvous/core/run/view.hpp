@@ -1,4 +1,4 @@
-// What people are told of a run: why it waits, or what it does, and what its members do.
+// What people are told about a run: why it waits or what it does, and what its members do.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"

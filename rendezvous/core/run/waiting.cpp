@@ -1,5 +1,5 @@
-// What those who wait are told beside the reason (view.cpp): how long it goes on, who is missing
-// since when, who differs in what, and what may have been started wrongly.
+// What waiting nodes are told beside the reason (view.cpp): how long the wait goes on, which nodes
+// are missing since when, which differ in what, and what may have been started wrongly.
 #include "rendezvous/core/run/waiting.hpp"
 
 #include "rendezvous/base/counted.hpp"
@@ -18,15 +18,15 @@ namespace ddprun::core {
 
 namespace {
 
-// Two that do not fit together are looked for among the first nodes: it is a person who types too
-// few options, at a few hosts.
+// Nodes that do not fit together are looked for among the first ones only: a person who types wrong
+// options does so at a few hosts.
 constexpr std::size_t looked_at_max = 64;
 
 }  // namespace
 
 void run::state::tell_wait(node& who) {
   const std::uint64_t told = std::max(who.wanted_seq, who.state.desired_seq);
-  // One that sits out hears a word of its own.
+  // A node that sits out gets a message of its own.
   message_pointer message = who.sits_out() ? nullptr : notice.message_after(told, real_now);
   if (!message) {
     ddprun::desired value = base_desired(current, rounds, out, desired_phase::wait);
@@ -56,7 +56,7 @@ void run::state::tell_wait(node& who) {
   who.notice_seen = notice.edition();
 }
 
-// The nodes that are gone are those that the waiting ones lack, or may lack after a pause.
+// Whether the waiting nodes lack those that are gone, or may lack them after a pause.
 bool is_missed(const entered_phase& phase, const gathering& groups, const settle_timer& choice,
                machine_time now) {
   if (phase == run_phase::settling) return choice.is_pausing(now);
@@ -64,7 +64,7 @@ bool is_missed(const entered_phase& phase, const gathering& groups, const settle
   return phase == run_phase::gathering && (group == nullptr || !group->is_full());
 }
 
-// How long the wait goes on, as far as that is known.
+// How long the wait goes on, if that is known.
 void run::state::limit_wait(ddprun::desired& value) const {
   if (phase != run_phase::gathering) return;
   std::optional<machine_time> until;
@@ -81,20 +81,20 @@ void run::state::limit_wait(ddprun::desired& value) const {
   if (until) value.left = std::clamp(*until - now, duration::zero(), timer_max);
 }
 
-// What changes that a node waits while others run.
+// What would let a spare take part.
 std::string spare_advice(const current_instance& current, const round_memberships& memberships) {
   if (!current.settings) return {};
   if (memberships.size() >= current.settings->nodes_max) {
     return "; it steps in when a node is lost (a larger --nnodes uses all nodes from the start)";
   }
   if (current.settings->on_join == join_policy::restart) return {};
-  return "; it takes part in the next round, or at once where all nodes are started with --on-join "
+  return "; it takes part in the next round, or at once if all nodes are started with --on-join "
          "restart";
 }
 
-// The settings that count before the first round: the first node's, unless the agent in which
-// this daemon lives opened it. Null: nobody's yet. What is asked for means nothing while nodes of a
-// round that is on somewhere may still come.
+// The node whose settings count before the first round: the first one, unless the agent in which
+// this daemon lives opened the run. Null: there is none yet. Settings mean nothing while nodes of a
+// round that is running elsewhere may still come.
 const node* run::state::first_here() const {
   if (current.settings || phase != run_phase::gathering || is_recovering(phase, claims) ||
       has_claims) {
@@ -104,9 +104,9 @@ const node* run::state::first_here() const {
   for (const auto& [order, who] : nodes) {
     if (!who->counted || !is_audible(current, now, *who)) continue;
     if (who->hosts_us) return who.get();
-    if (options.opened_by || first != nullptr) continue;  // others may be quicker than that agent
+    if (options.opened_by || first != nullptr) continue;  // other nodes may come before that agent
     first = who.get();
-    if (groups.size() == 1) break;  // it is the same whom to ask
+    if (groups.size() == 1) break;  // all have the same settings, so any will do
   }
   return first;
 }
@@ -117,7 +117,7 @@ const run_settings* run::state::settings_here() const {
   return first == nullptr ? nullptr : &first->greeting.settings;
 }
 
-// In which setting a node differs from the run's; empty where it does not.
+// The setting in which a node differs from the run; empty: in none.
 std::string run::state::difference(const hello& greeting) const {
   const run_settings* const settings = settings_here();
   if (settings == nullptr) return {};
@@ -136,7 +136,7 @@ std::string run::state::difference_problem(const hello& greeting) const {
          ", give it its own --rdzv-id";
 }
 
-// Those who wait, or are about to start, hear of it.
+// Waiting nodes are told of it.
 void run::state::remember_refusal(const hello& greeting) {
   if (phase == run_phase::preparing || phase == run_phase::running) return;
   current.refusal = greeting.node + " was refused: it has " + difference(greeting);
@@ -180,7 +180,8 @@ std::string misfits(const run_options& options, const current_instance& current,
   return scripts.empty() ? twins(current, nodes, now) : scripts;
 }
 
-// In a run that nobody has given an id: two jobs that have met by chance? Arguments may differ.
+// In a run that nobody has given an id, two jobs may have met by chance. Arguments are not
+// compared, because nodes of one job may differ in them.
 std::string different_scripts(const run_options& options, const roster& nodes) {
   if (options.run_id != default_run_id) return {};
   const node* first = nullptr;
@@ -200,7 +201,7 @@ std::string different_scripts(const run_options& options, const roster& nodes) {
   return {};
 }
 
-// Two agents on one host that nobody has told apart: each takes the same GPUs.
+// Finds two agents on one host that nobody has told apart: each would take the same GPUs.
 std::string twins(const current_instance& current, const roster& nodes, machine_time now) {
   std::map<std::string, const node*> found;
   for (const auto& [order, who] : nodes) {

@@ -1,5 +1,5 @@
-// What nodes that wait are told: the message that they share, who is missing, and why a node that
-// is here, or comes, cannot take part with the others.
+// What waiting nodes are told: the message that they share, which nodes are missing, and why a node
+// that is here, or comes, cannot take part with the others.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -25,22 +25,22 @@ struct run_options;
 class settings_group;
 class settle_timer;
 
-// What all who wait are told: one message, built once for all of them, and again when the reason
-// may have changed. Each hears of that at its own next heartbeat, so that n joins do not make n * n
-// messages. What it says of time is right for a second.
+// The message that all waiting nodes get: built once for all of them, and again when the reason may
+// have changed. Each node gets the new one at its own next heartbeat, so that n joins do not cost n
+// * n messages. Times in it are accurate to a second.
 
 inline constexpr duration wait_message_age_max = std::chrono::seconds(1);
 
 class wait_message {
  public:
-  // The reason may be another one from now on.
+  // The reason may have changed.
   void change() { ++edition_; }
   std::uint64_t edition() const { return edition_; }  // from 1 on
-  // To who was told this edition last; 0: it does not wait.
+  // Whether a node that was told this edition last has to be told again; 0: it does not wait.
   bool is_news_after(std::uint64_t edition) const { return edition != 0 && edition != edition_; }
 
-  // The message, if it is of this edition and not old; null: it must be built. An agent takes only
-  // what is newer than the last it was told, so an older shared one is no use to it.
+  // The message, if it is of this edition and not old; null: it must be built. An agent accepts
+  // only what is newer than the last it was told, so an older shared message is no use to it.
   std::shared_ptr<const daemon_message> message_after(std::uint64_t told_seq, time_point now) const;
   void build(std::uint64_t seq, time_point now, std::shared_ptr<const daemon_message> message);
 
@@ -52,11 +52,11 @@ class wait_message {
   std::shared_ptr<const daemon_message> message_;
 };
 
-// The nodes that are missing since the last round that ran: members of it that were lost or have
-// left, until the next one runs; and nodes that have waited since and no longer do. It is for
-// people, so that a wait names its cause; nothing is decided by it.
+// The nodes that are missing since the last round that ran: its members that were lost or have
+// left, until the next round runs; and nodes that have waited since and no longer do. It is for
+// people, so that a wait names its cause; no decision depends on it.
 
-// Beyond them whoever only waited is not named.
+// The most nodes that only waited and are named.
 inline constexpr std::size_t gone_waiting_max = 16;
 
 struct departed_node {
@@ -72,19 +72,19 @@ struct departed_node {
 
 class departures {
  public:
-  // The first word of one counts. Who has come back is not missing.
+  // The first report of a node counts. A node that has come back is not missing.
   void add(const session_id& who, departed_node gone);
   void drop(const session_id& who);
-  // Another agent comes from there: one that only waited is back.
+  // Another agent has come from that place, so a node that only waited there is back.
   void drop_waiting(const std::string& place_name);
   bool has_members() const { return !gone_.empty(); }
 
   // None: nobody is missing.
   std::optional<departure> told(time_point now) const;
-  // The next round starts with these, who were not in the last: "node-b was replaced by node-c",
-  // "node-c has joined", "going on without node-b"; empty where nothing has changed.
+  // The next round starts with these newcomers, which were not in the last: "node-b was replaced by
+  // node-c", "node-c has joined", "going on without node-b"; empty: nothing has changed.
   std::string change(const std::vector<std::string>& newcomers, std::size_t count) const;
-  // Of those that are missing.
+  // Whether one of the missing nodes was lost.
   bool has_lost() const;
 
  private:
@@ -99,7 +99,7 @@ class departures {
   std::uint64_t next_order_ = 0;
 };
 
-// Who is missed, and why a node cannot be one of these.
+// Which nodes are missed, and why a node cannot take part.
 
 bool is_missed(const entered_phase& phase, const gathering& groups, const settle_timer& choice,
                machine_time now);

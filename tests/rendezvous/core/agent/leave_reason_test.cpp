@@ -78,7 +78,7 @@ TEST_CASE("a node that is refused is told apart from a run that is") {
     CHECK(reason_in(story) == leave_reason::refused);
   }
   SECTION("its whole job") {
-    story.say(refused{displaced_exit_code, "another job has opened this endpoint"});
+    story.say(refused{displaced_exit_code, "another job has taken this endpoint"});
     story.workers_end_by_signal(SIGKILL);
     CHECK(reason_in(story) == leave_reason::run_over);
   }

@@ -126,7 +126,7 @@ TEST_CASE("restart_window without a failure refills the budget, and forgets no c
     CHECK(story.view().restarts_used == 1);
     CHECK(story.view().restarts_forgiven == 1);
     CHECK(story.kept->restarts_forgiven == 1);
-    CHECK_THAT(story.notes.back(), EndsWith("--max-restarts counts anew, after 1 restart"));
+    CHECK_THAT(story.notes.back(), EndsWith("--max-restarts starts over, after 1 restart"));
     const std::size_t times_kept = story.times_kept;
     story.pass(10min);
     CHECK(story.times_kept == times_kept);

@@ -11,7 +11,7 @@ namespace {
 const started_job first_job{"a1", "train_a.py", "09:00", "node-0"};
 const started_job second_job{"b2", "train_b.py", "10:31", "node-a"};
 const std::string taken =
-    "another job (train_b.py, started 10:31 on node-a) has opened this endpoint";
+    "another job (train_b.py, started 10:31 on node-a) has taken this endpoint";
 
 core::run_options opened_by(const started_job& job, core::run_options options = {}) {
   options.opened_by = job;

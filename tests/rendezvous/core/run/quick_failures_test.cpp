@@ -175,8 +175,8 @@ TEST_CASE("the same failure twice in a row within seconds of the start ends the 
   CHECK(story.view().restarts_used == 1);
   CHECK(story.a->wanted.text ==
         "a: rank 0 (local rank 0) exited with code 3: no module x; gave up after 1 of 9 restarts: "
-        "the same failure came within 2 s of the start twice in a row; more restarts do not help "
-        "(--max-quick-failures=0 goes on all the same)");
+        "the same failure came within 2 s of the start twice in a row; restarting does not help "
+        "(use --max-quick-failures=0 to restart anyway)");
   CHECK(story.a->reports.back().is_last);
   CHECK_THAT(story.a->reports.back().text, StartsWith("gave up after 1 of 9 restarts: "));
 }

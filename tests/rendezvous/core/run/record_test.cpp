@@ -336,19 +336,19 @@ TEST_CASE("a record is asked for once, and kept when its number or a later one i
   second.restarts_used = 1;
 
   record_persistence records;
-  CHECK(records.is_kept(std::nullopt));
+  CHECK(records.is_persisted(std::nullopt));
   CHECK(records.ask(first) == 1U);
   CHECK_FALSE(records.ask(first));
-  CHECK_FALSE(records.is_kept(first));
+  CHECK_FALSE(records.is_persisted(first));
   CHECK(records.ask(second) == 2U);
   records.set_persisted(1);
-  CHECK_FALSE(records.is_kept(second));
+  CHECK_FALSE(records.is_persisted(second));
   records.set_persisted(2);
   records.set_persisted(1);
-  CHECK(records.is_kept(second));
-  CHECK_FALSE(records.is_kept(first));
+  CHECK(records.is_persisted(second));
+  CHECK_FALSE(records.is_persisted(first));
   CHECK(records.ask(std::nullopt) == 3U);
-  CHECK_FALSE(records.is_kept(std::nullopt));
+  CHECK_FALSE(records.is_persisted(std::nullopt));
 }
 
 TEST_CASE("what an earlier daemon has kept is kept") {
@@ -356,7 +356,7 @@ TEST_CASE("what an earlier daemon has kept is kept") {
   record.instance = 5;
   record_persistence records;
   records.begin_with(record);
-  CHECK(records.is_kept(record));
+  CHECK(records.is_persisted(record));
   CHECK_FALSE(records.ask(record));
 }
 
@@ -386,7 +386,7 @@ TEST_CASE("workers are started when it is kept that they may run, and not before
   CHECK(only.wanted.phase == desired_phase::prepare);
   story.pass(300ms);
   CHECK(only.wanted.phase == desired_phase::prepare);
-  CHECK(story.why().find("waiting for the disk") != std::string::npos);
+  CHECK(story.why().find("waiting for the journal's disk") != std::string::npos);
   story.disk_answers_now();
   CHECK(only.wanted.phase == desired_phase::run);
 }

@@ -94,7 +94,7 @@ TEST_CASE("a node that cannot see its ranks has nobody named, and all are told o
   CHECK_FALSE(story.a->wanted.hung);
   CHECK_FALSE(story.b->wanted.hung);
   CHECK_THAT(story.notes.back(), Contains("no rank of this run has moved for 25 s: rank 2 stood") &&
-                                     Contains("who it is cannot be said"));
+                                     Contains("cannot tell which rank hangs"));
 }
 
 TEST_CASE("a node whose workers have succeeded waits for nobody") {

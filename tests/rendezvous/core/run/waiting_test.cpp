@@ -174,7 +174,7 @@ TEST_CASE("who waits while others run is told how to change that") {
     const fake_node& late = story.joined("b", settings);
     CHECK(late.wanted.text ==
           "this node waits as a spare: round 1 of 1 node and 2 workers runs; it takes part in the "
-          "next round, or at once where all nodes are started with --on-join restart");
+          "next round, or at once if all nodes are started with --on-join restart");
     CHECK(late.wanted.left == 0s);
   }
   SECTION("none is") {
