@@ -102,7 +102,7 @@ void agent::state::finish(leave last) {
   if (left) return;
   let_go();
   close_service_here();
-  // A goodbye is proof of death: the daemon starts the next round on it.
+  // A goodbye proves that no worker lives: the daemon starts the next round on it.
   if (here.workers.living() == 0 && daemon.is_in_session())
     emit(send_to_daemon{goodbye{options.greeting.session}});
   emit(std::move(last));
@@ -163,7 +163,7 @@ std::span<const machine_timer<agent::state>> agent::state::timer_table() {
        &state::on_daemon_silent},
       {[](const state& agent) -> timer_moment { return agent.join_deadline(); },
        &state::on_no_daemon},
-      // Sent after every event.
+      // step() sends a status that is due after every event.
       {[](const state& agent) -> timer_moment {
         return agent.daemon.status_due(agent.timing.heartbeat_interval);
       }},

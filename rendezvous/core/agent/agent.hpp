@@ -1,14 +1,15 @@
-// The agent's state machine: what the daemon wants, what the workers do, on whose
-// lease they live, and when it must kill them because nobody renews it.
+// The agent's state machine: what the daemon wants, what the workers do, whose lease keeps them
+// alive, and when they must be killed because nobody renews it.
 //
 // It is pure: `step` takes one event and the moment it happened, and appends the effects that the
 // caller must carry out, in order. Every event about workers, service or tether names its round;
 // one of an older round is ignored, so the caller never has to cancel in time.
 //
-// Leases (DESIGN.md): an agent that the daemon answers obeys the daemon. Without it, it
-// runs on only while its tether to the leader answers, and the leader only while it holds the
-// tethers of all other members. Whoever has neither for `isolation_limit`, counted from the *send*
-// time of the last heartbeat that was answered, kills its workers without grace.
+// Leases (DESIGN.md): an agent whose heartbeats the daemon acknowledges obeys the daemon. Without
+// the daemon it runs on only while its tether to the leader is acknowledged, and the leader only
+// while it holds the tethers of all other members. An agent that has had neither for
+// `isolation_limit`, counted from when it *sent* the last heartbeat that was acknowledged, kills
+// its workers without grace.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -25,8 +26,8 @@ namespace ddprun::core {
 
 // Events.
 
-// A connection to the daemon stands; `own_address` is this end's numeric address. `is_here`: that
-// daemon lives in this process.
+// The connection to the daemon is open. `own_address` is the numeric address of this end.
+// `is_here`: that daemon lives in this process.
 struct daemon_connected {
   std::string own_address;
   bool is_here = false;
@@ -65,8 +66,8 @@ struct tether_acked {
   std::uint64_t seq = 0;
 };
 
-// Leader: a member's tether arrived, spoke, ended. `tether` names the connection at the service;
-// no two of a round have the same.
+// Leader: a member's tether arrived, spoke or ended. `tether` names the connection at the service;
+// no two in a round have the same name.
 struct member_attached {
   std::uint64_t tether = 0;
   tether_hello hello;
@@ -79,8 +80,8 @@ struct member_detached {
   std::uint64_t tether = 0;
 };
 
-// Before the workers of the round are started so many bytes have been put back for them. To be told
-// again as the number grows.
+// How many bytes have been put back for the workers of the round before they are started. To be
+// repeated as the number grows.
 struct workers_restoring {
   round_number round = 0;
   std::uint64_t bytes = 0;
@@ -98,27 +99,27 @@ struct worker_ended {
   ddprun::cause cause;
 };
 
-// Some worker that was asked to end is at something still, as far as can be seen: it saves. To be
-// told again while that is so, more often than busy_word_counts.
+// A worker that was asked to end still seems to be busy: it is saving. To be repeated while that is
+// so, more often than busy_word_counts.
 struct workers_busy {
   round_number round = 0;
 };
 
-// The caller did not come to its loop by `workers_live_until()`, and its guardian has killed them.
-// Told before their ends.
+// The caller did not get to its loop by `workers_live_until()`, and its guardian has killed the
+// workers. Comes before their ends.
 struct killed_by_guardian {
   round_number round = 0;
 };
 
-// What the health check of this node has found: the answer to check_node, with its round, or what
-// a later look says, with round 0. Empty: nothing.
+// What the health check of this node has found: the answer to check_node, with its round; or the
+// result of a later check, with round 0. Empty: nothing.
 struct node_checked {
   round_number round = 0;
   std::string unhealthy;
 };
 
-// None of this node's ranks has moved for `stall.age`; none: one has moved again. Told where the
-// round has other nodes.
+// None of this node's ranks has moved for `stall.age`; no stall: one has moved again. Only in
+// rounds with other nodes.
 struct ranks_stalled {
   round_number round = 0;
   std::optional<ddprun::stall> stall;
@@ -127,7 +128,7 @@ struct ranks_stalled {
 struct signal_received {
   int signal = 0;  // SIGINT, SIGTERM, SIGHUP or SIGQUIT
 };
-// `next_deadline()` has come, or nothing has: harmless at any time.
+// `next_deadline()` has passed. Harmless at any other time.
 struct agent_time_passed {};
 struct agent_loop_was_late {
   duration by{};
@@ -143,9 +144,9 @@ using agent_event =
 // Effects.
 
 // Dial the daemon at agent_options::endpoints[endpoint] after `delay`; answer with daemon_connected
-// or daemon_disconnected. `may_host`: where that endpoint is this host and nobody listens there, a
-// daemon may be opened in this process first, if the person allows it; it belongs to `job`, that of
-// the instance which this node knows (none: to its own).
+// or daemon_disconnected. `may_host`: if that endpoint is this host and nobody listens there, a
+// daemon may be opened in this process first, if the user allows it. It belongs to `job`, which
+// opened the instance that this node knows (none: to this node's own job).
 struct connect_daemon {
   duration delay{};
   std::size_t endpoint = 0;
@@ -159,16 +160,15 @@ struct send_to_daemon {
 // Drop the connection; no daemon_disconnected follows.
 struct disconnect_daemon {};
 
-// Open the round's service; answer with service_opened or service_failed. The sizes are
-// for the descriptor limit; others will dial `master_address` (empty: an older daemon does not
-// say).
+// Open the round's service; answer with service_opened or service_failed. The sizes are for the
+// descriptor limit. Other nodes will dial `master_address` (empty: an older daemon does not say).
 struct open_service {
   round_number round = 0;
   std::uint32_t group_world_size = 1;
   std::uint32_t world_size = 1;
   std::string master_address;
 };
-// Close it, politely: the workers are gone.
+// Close it in good order: the workers are gone.
 struct close_service {
   round_number round = 0;
 };
@@ -198,38 +198,39 @@ struct refuse_member {
 // Drop all tethers that are held; no member_detached follows.
 struct drop_members {};
 
-// Spawn all workers of the round; answer with workers_started, or worker_ended where one could not
-// be started.
+// Spawn all workers of the round; answer with workers_started, or with worker_ended for each that
+// could not be started.
 struct start_workers {
   instance_id instance = 0;
   round_number round = 0;
   ddprun::assignment assignment;
   std::uint32_t restarts_used = 0;
-  std::uint32_t restarts_forgiven = 0;  // of them
-  std::string members;  // who is where, in words; empty: an older daemon does not say
+  std::uint32_t restarts_forgiven = 0;  // how many of these no longer count
+  std::string members;  // which ranks are where, in words; empty: an older daemon does not say
 };
 // Ask every living worker to end (SIGTERM, or the signal the person sent).
 struct stop_workers {
   round_number round = 0;
   int signal = 15;
-  bool may_stay = false;  // another round may follow: one that can leave this round may live on
-  duration grace{};       // until kill_workers follows, as far as is known now
+  bool may_stay =
+      false;         // another round may follow, and a worker that can leave this one may live on
+  duration grace{};  // until kill_workers follows, as far as is known now
 };
 // SIGKILL to every living worker and its process group.
 struct kill_workers {
   round_number round = 0;
 };
-// SIGKILL to those that have left a round and wait for another (stop_workers::may_stay): the run
-// has gone on without them, or is another.
+// SIGKILL to workers that have left a round and wait for another (stop_workers::may_stay): the run
+// has gone on without them, or is another one.
 struct end_survivors {};
-// Look whether this node is fit for another round, while its workers stop; answer with
-// node_checked, however it goes, in bounded time: this node does not say that it has stopped
-// before.
+// Check whether this node is fit for another round, while its workers stop. Answer with
+// node_checked, whatever happens, in bounded time, because this node does not report that it has
+// stopped before.
 struct check_node {
   round_number round = 0;
 };
-// By what all nodes of the round have said, this rank of this node hangs: it is to be ended where a
-// person has asked for that and none has moved since, else named.
+// According to all nodes of the round, this rank of this node hangs: kill it if the user has asked
+// for that and no rank has moved since; otherwise name it.
 struct name_hung {
   round_number round = 0;
   hung_rank who;
@@ -239,15 +240,16 @@ struct agent_note {
   note_level level = note_level::info;
   std::string text;
 };
-// What an exit code alone does not tell, as a run may fail with any.
+// Why this node leaves, which an exit code alone does not tell: a run may fail with any code.
 enum class leave_reason {
   run_over,  // the code is the run's: the other nodes end with it, too
-  drained,   // a signal has come to this node; the others go on
-  refused,   // the daemon does not want this node; the others go on
+  drained,   // a signal came to this node; the other nodes go on
+  refused,   // the daemon does not want this node; the other nodes go on
   unmet,     // no daemon was reached in time, or not enough nodes
 };
-// Leave with this code once everything queued to the daemon has been sent (bounded by the caller).
-// The last effect ever. `hosting agents` stay until the others have left, or for `linger`.
+// Leave with this code once everything queued for the daemon has been sent (the caller bounds the
+// time). It is the last effect. An agent that holds the daemon stays until the others have left, or
+// for `linger`.
 struct leave {
   int exit_code = 0;
   std::string text;  // the last line for the person; may be empty
@@ -262,8 +264,8 @@ using agent_effect =
                  name_hung, agent_note, leave>;
 using agent_effects = std::vector<agent_effect>;
 
-// A workers_busy spares them for so long from then on, and never for more than busy_grace_max from
-// when they were asked to end, which is torchrun's time for that, or drain_grace.
+// How long a workers_busy spares the workers; together at most busy_grace_max from when they were
+// asked to end (the time that torchrun gives them), or drain_grace.
 inline constexpr duration busy_word_counts = std::chrono::seconds(2);
 inline constexpr duration busy_grace_max = std::chrono::seconds(30);
 
@@ -271,18 +273,19 @@ inline constexpr duration busy_grace_max = std::chrono::seconds(30);
 
 struct agent_options {
   hello greeting;  // all but `state` and `own_address`, which the machine fills
-  // Of the daemon, for messages: "10.0.0.1:29400". At least one; where a daemon cannot be reached,
-  // or may not decide, the next one is tried.
+  // Where the daemon is, for messages: "10.0.0.1:29400". At least one; if a daemon cannot be
+  // reached, or may not decide, the next is tried.
   std::vector<std::string> endpoints;
   std::uint64_t seed = 0;  // for the jitter of reconnects
-  // After a failure elsewhere workers that are at something have more than stop_grace to end;
-  // false: the person has said how long it is.
+  // Busy workers may take longer than stop_grace to end after a failure elsewhere; false: the user
+  // has set how long they may take.
   bool spares_busy_workers = false;
   bool checks_node = false;  // between rounds: check_node
-  // A daemon may be opened in this process where none answers, as far as is known when this node
+  // A daemon may be opened in this process if none answers, as far as is known when this node
   // starts; for messages.
   bool may_host = false;
-  // Names it to the leaders of its rounds, which must not know its session; all 0: that.
+  // Identifies this agent to the leaders of its rounds, which must not learn its session; all 0:
+  // the session itself is used.
   session_id tether_session;
 };
 
@@ -301,15 +304,15 @@ class agent {
 
   std::optional<time_point> next_deadline() const;
 
-  // The timers that all nodes of the run have: its own until a daemon has welcomed it.
+  // The timers of the run; this node's own until a daemon has welcomed it.
   const timers& timing() const;
 
-  // If this machine did nothing more: from when on another round may start elsewhere while this
-  // node's workers live. None: no worker lives, or there is nobody who could start one.
+  // When another round may start elsewhere although this node's workers live, if this machine did
+  // nothing more. None: no worker lives, or nobody could start another round.
   std::optional<time_point> workers_live_until() const;
 
-  // Where this node's workers are, or will be, beside those of others; none: nowhere, and so from
-  // before the daemon hears that they have ended.
+  // The position of this node's workers, current or coming, among those of the other nodes; none:
+  // there are no workers, and so from before the daemon hears that they have ended.
   struct worker_group_rank {
     instance_id instance = 0;
     round_number round = 0;

@@ -17,12 +17,12 @@ void agent::state::handle(const daemon_connected& event) {
   here.causes.connected();
   options.greeting.hosts_daemon = event.is_here;
   hello greeting = options.greeting;
-  take_from_first(greeting.settings.timing, timing);  // as it was welcomed
+  take_from_first(greeting.settings.timing, timing);  // those of the last welcome
   greeting.own_address = event.own_address;
   greeting.state = make_status();
   greeting.state.assignment = here.assignment();
   greeting.state.ran = here.ends.ran(now);
-  // What its own command line says is no word on an instance that somebody else may have opened.
+  // This node's own command line does not tell what opened an instance that may be another node's.
   if (job || here.instance() != 0) greeting.job = job;
   emit(send_to_daemon{std::move(greeting)});
 }
@@ -33,15 +33,15 @@ void agent::state::handle(const daemon_disconnected& event) {
   connect_again();
 }
 
-// The next ones would say the same.
+// Notes the first failure only, because the next ones would say the same.
 void agent::state::note_first_failure(const std::string& text) {
   if (daemon.was_confirmed() || daemon.has_tried()) return;
   note(note_level::info, "waiting for the rendezvous daemon at " + endpoints_text + ": " + text +
                              "; trying for " + to_text(timing.join_timeout));
 }
 
-// Daemons that know nothing of each other must not share the nodes of a run: whom one of these has
-// welcomed stays with it. Those with an epoch know which of them decides.
+// Daemons that know nothing of each other must not share the nodes of a run, so a node that one of
+// them has welcomed stays with it. Daemons with an epoch know which of them decides.
 void agent::state::connect_again(bool elsewhere) {
   const bool is_lost = daemon.is_confirmed();
   if (!daemon.was_in_session() || (!is_lost && word.epoch() != 0)) elsewhere = true;
@@ -52,8 +52,9 @@ void agent::state::connect_again(bool elsewhere) {
   leave_if_drained();
 }
 
-// The process that held the lost daemon may start it again, and has as long for it as a daemon
-// waits for its agents. An agent that is leaving opens none: it would leave with it.
+// The process that held the lost daemon may start it again, and has as long for that as a daemon
+// waits for its agents. An agent that is leaving opens none, because the daemon would leave with
+// it.
 bool agent::state::may_host_at(machine_time moment) const {
   if (out.is_draining()) return false;
   return !daemon.was_in_session() || moment >= daemon.apart_since() + timing.reconnect_grace;
@@ -87,11 +88,12 @@ void agent::state::welcomed_by(const welcome& message) {
              to_text(own) + " (--shutdown-timeout, TORCH_ELASTIC_SHUTDOWN_TIMEOUT)");
   }
   timing = message.timing;
-  // In no instance, this node cannot tell a daemon how far that instance had come: any word counts.
+  // A node in no instance cannot tell a daemon how far that instance had come, so any message
+  // counts.
   if (here.instance() == 0) word.forget_instance();
 }
 
-// It has said something of use since its welcome.
+// The daemon has sent something usable since its welcome.
 void agent::state::confirm_session() {
   if (!daemon.is_in_session() || daemon.is_confirmed()) return;
   if (daemon.was_confirmed()) {
@@ -101,7 +103,7 @@ void agent::state::confirm_session() {
   daemon.confirmed();
 }
 
-// Once for each that it meets.
+// Warns once for each version that it meets.
 void agent::state::warn_of_version(const std::string& daemons) {
   if (std::exchange(daemon_version, daemons) == daemons) return;
   const std::string text = version_warning("this node", options.greeting.version, daemons);
@@ -113,9 +115,9 @@ void agent::state::acked_by(const ack& message) {
   if (!sent) return;
   confirm_session();
   here.causes.acked(message.seq);
-  // This loop stood still, so nobody has renewed its lease for too long: the round may have
-  // gone on without it. A daemon that has just been started answers every agent; only one that
-  // knows the round knows better.
+  // This loop stood still, so nobody has renewed its lease for too long, and the round may have
+  // gone on without it. A daemon that has just been started acknowledges every agent; only one that
+  // has named this round knows better.
   if (has_lapsed() && !word.names(here.instance(), here.number())) return;
   daemon.renew_lease(*sent);
   lease_renewed();
@@ -128,15 +130,16 @@ void agent::state::refused_by(const refused& message) {
        "the rendezvous daemon at " + endpoints_text + " refused this node: " + message.text);
   daemon.hung_up();
   emit(disconnect_daemon{});
-  // Any other code is that of a whole run, which has been told the same.
+  // Any other code is the whole run's, and all its nodes are told the same.
   const bool is_of_node = code == refused_exit_code;
   out.leave_with({code, message.text, std::nullopt,
                   is_of_node ? leave_reason::refused : leave_reason::run_over});
-  // Whatever runs here, the daemon does not want it: a polite stop could save an old snapshot.
+  // The daemon does not want what runs here. There is no grace, because a polite stop could save an
+  // old snapshot.
   take_down(force::kill);
 }
 
-// No reason to exit: whoever may decide is at another endpoint, or will be here.
+// This is no reason to exit: the daemon that decides is at another endpoint, or will be here.
 void agent::state::turned_away_by(const not_primary& message) {
   if (!has_been_turned_away) {
     note(note_level::info, "the rendezvous daemon at " + endpoints_text +
@@ -165,8 +168,8 @@ status agent::state::make_status() {
   return value;
 }
 
-// On the way to `running` the daemon waits for none of the steps, and there are 10,000 of us: the
-// next heartbeat says how far it is.
+// On the way to `running` the daemon waits for none of the steps, and there may be 10,000 nodes, so
+// the next heartbeat reports how far this one is.
 bool agent::state::has_news() const {
   if (here.phase() == member_phase::assigned || here.phase() == member_phase::starting)
     return false;
@@ -179,13 +182,15 @@ void agent::state::send_status_if_due() {
   emit(send_to_daemon{make_status()});
 }
 
-// Workers with a lease never die of a dead daemon; a node without workers gives up in the end.
+// Workers with a lease never die because the daemon is dead; a node without workers gives up in the
+// end.
 agent::state::moment agent::state::join_deadline() const {
   if (daemon.is_in_session() || here.workers.living() > here.workers.unkillable())
     return std::nullopt;
   time_point since = clock.real(daemon.apart_since());
   if (here.is_on() && here.phase() != member_phase::succeeded) return std::nullopt;
-  // Its leader still answered then; or others still ran on this leader's tethers and store.
+  // Its leader still acknowledged then; or other members still needed this leader's tethers and
+  // store.
   if (here.tether.leased_from()) since = std::max(since, *here.tether.leased_from());
   if (here.held.needed_at()) since = std::max(since, *here.held.needed_at());
   return since + timing.join_timeout;
@@ -219,7 +224,7 @@ void daemon_link::connected(std::string own_address, machine_time now) {
   is_confirmed_ = false;
   heard_ = now;
   own_address_ = std::move(own_address);
-  // An answer to a status of an earlier connection cannot come any more.
+  // An ack of a status of an earlier connection cannot come any more.
   unacked_.clear();
 }
 
@@ -239,7 +244,8 @@ void daemon_link::confirmed() {
 duration daemon_link::ended(machine_time now, duration reconnect_grace) {
   if (is_confirmed_) apart_since_ = now;
   hung_up();
-  // The first try is soon, because reconnect_grace runs; then slower, and never all at once.
+  // The first try comes soon, because reconnect_grace runs; later ones are slower, and jittered so
+  // that not all nodes dial at once.
   const duration step = reconnect_grace / 8;
   const duration longest = std::min<duration>(reconnect_grace / 2, std::chrono::seconds(1));
   const unsigned doublings = std::min(attempts_, 10U);
@@ -260,7 +266,7 @@ void daemon_link::is_idle(machine_time now) {
 std::uint64_t daemon_link::send_status(time_point now) {
   DDPRUN_ASSERT(is_connected_);
   ++status_seq_;
-  // Where too many wait for an ack the newest is not remembered: that only makes a lease shorter.
+  // If too many wait for an ack, the newest is not remembered, which can only make a lease shorter.
   if (unacked_.size() < unacked_statuses_max) unacked_.push_back({status_seq_, now});
   status_at_ = now;
   return status_seq_;
@@ -284,7 +290,7 @@ daemon_link::moment daemon_link::status_due(duration heartbeat_interval) const {
   return status_at_ + heartbeat_interval;
 }
 
-// A path that healed is found sooner by a new connection than by an old one's retransmissions.
+// After a path has healed, a new connection gets through sooner than an old one's retransmissions.
 std::optional<machine_time> daemon_link::silence_deadline(duration limit) const {
   if (!is_connected_) return std::nullopt;
   return heard_ + limit;

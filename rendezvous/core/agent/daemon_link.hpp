@@ -1,5 +1,5 @@
-// The session to the daemon as the agent has it: whether one stands, which statuses were sent and
-// answered on it, and since when there has been none.
+// The agent's session with the daemon: whether there is one, which statuses were sent and
+// acknowledged on it, and since when there has been none.
 //
 //   state                  becomes                by
 //   apart                  connected              connected
@@ -7,12 +7,12 @@
 //   in a session           confirmed              confirmed
 //   any but apart          apart                  ended, hung_up; connected again
 //
-// A session is confirmed by the first answer or order after the welcome that can be used. One that
-// ends before is a failed try: whatever welcomes and then says what cannot be read is dialled ever
-// more slowly, and given up.
+// A session is confirmed by the first usable ack or order after the welcome. One that ends before
+// that is a failed try: a peer that sends a welcome and then nothing readable is dialled ever more
+// slowly, and given up.
 //
-// Always: who is in a session is connected; what may still be answered was sent on this connection.
-// Numbers of statuses grow over all connections.
+// Always: a session has a connection; what may still be acknowledged was sent on this connection.
+// Numbers of statuses grow across connections.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -39,19 +39,21 @@ class daemon_link {
   void welcomed();
   void confirmed();
   void failed(std::string text) { error_ = std::move(text); }
-  // It ended, or could not be made. How long to wait before the next try, but for the jitter.
+  // The connection ended, or could not be made. Returns how long to wait before the next try,
+  // without the jitter.
   duration ended(machine_time now, duration reconnect_grace);
-  // This side ends it for good.
+  // This side ends the connection for good.
   void hung_up();
-  // Nothing keeps this node busy: time without a confirmed session counts from now on at the
+  // Nothing keeps this node busy: the time without a confirmed session counts from now on, at the
   // earliest.
   void is_idle(machine_time now);
 
-  // The next status goes out. Its number.
+  // The next status is sent. Returns its number.
   std::uint64_t send_status(time_point now);
-  // When the newest status that this answers was sent; none: it answers nothing that was asked.
+  // When the newest status that this ack covers was sent; none: it covers none that was asked
+  // about.
   moment acked(std::uint64_t seq);
-  // From when what was acknowledged was sent.
+  // The acknowledged status was sent at `sent`.
   void renew_lease(time_point sent);
 
   bool is_connected() const { return is_connected_; }
@@ -81,12 +83,12 @@ class daemon_link {
   bool is_confirmed_ = false;
   bool was_confirmed_ = false;  // ever
   machine_time apart_since_;    // without a confirmed session; counts towards join_timeout
-  machine_time heard_;          // the newest word on this connection
-  time_point status_at_;        // the newest status was queued
+  machine_time heard_;          // when the newest message came on this connection
+  time_point status_at_;        // when the newest status was queued
   std::uint64_t status_seq_ = 0;
   std::deque<sent_status> unacked_;
   unsigned attempts_ = 0;
-  std::string error_;  // what the system said last
+  std::string error_;  // the newest error of the system
   std::string own_address_;
   moment leased_from_;
 };

@@ -1,4 +1,4 @@
-// What the daemon wants, and what it means to a node that may still be busy with an older word.
+// What the daemon wants, and what that means to a node that may still be busy with an older order.
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/agent/desired_state.hpp"
 #include "rendezvous/core/agent/state.hpp"
@@ -13,8 +13,8 @@ namespace ddprun::core {
 
 namespace {
 
-// What failed is said when the stop is over, and it is known what was first; how the run ended,
-// when this node leaves it.
+// The text of a stop is repeated by the report, once the root cause is known; that of a close when
+// this node leaves.
 bool is_said_later(const desired& message) {
   if (message.phase == desired_phase::close) return true;
   return message.phase == desired_phase::stop && !message.is_unreported;
@@ -22,8 +22,8 @@ bool is_said_later(const desired& message) {
 
 }  // namespace
 
-// A run that goes on without this node closes it with 0; one of which every node was asked to
-// leave, with the signal's code. Any other is a run's own.
+// A run that goes on without this node closes it with 0; a run all of whose nodes were asked to
+// leave, with the signal's code. Any other code is the run's own.
 leave_reason agent::state::reason_of_close(int exit_code) const {
   const bool is_of_drain = exit_code == 0 || exit_code == out.exit_code();
   const bool was_at_work = here.phase() != member_phase::succeeded;
@@ -53,6 +53,7 @@ void agent::state::told(const desired& message) {
          waits ? where_text() + wait.text(message.text, real_now) : message.text);
   }
 
+  // Close and fence are obeyed at once, whatever lives here, and replace what was deferred.
   if (message.phase == desired_phase::close) {
     word.drop_deferred();
     out.leave_with(
@@ -65,7 +66,7 @@ void agent::state::told(const desired& message) {
     fence();
     return;
   }
-  // Another instance's workers are fenced like those of an older round, whatever is wanted next.
+  // Workers of another instance are fenced like those of an older round, whatever is wanted next.
   if (here.instance() != 0 && message.instance != here.instance() && !here.has_nothing_on()) {
     word.defer(message);
     fence();
@@ -74,7 +75,7 @@ void agent::state::told(const desired& message) {
   obey(message);
 }
 
-// What may have to wait for older workers to be gone.
+// Obeys an order that may have to wait until older workers are gone.
 void agent::state::obey(const desired& message) {
   switch (message.phase) {
     case desired_phase::wait:
@@ -91,7 +92,7 @@ void agent::state::obey(const desired& message) {
   }
 }
 
-// What is charged never falls within an instance.
+// The charges never fall within an instance.
 void agent::state::hear_restarts(const desired& message) {
   restarts_used = std::max(restarts_used, message.restarts_used);
   restarts_forgiven = std::max(restarts_forgiven, message.restarts_forgiven);
@@ -104,12 +105,13 @@ void agent::state::enter_instance(instance_id value) {
   restarts_used = restarts_forgiven = 0;
 }
 
-// A fenced node says that it is in no round, so a daemon that restarts may hand out a number again.
+// A fenced node says that it is in no round, so a restarted daemon may give out a number that was
+// used here.
 bool agent::state::has_left(const desired& message) const {
   return message.instance == entered_instance && message.round <= entered_round;
 }
 
-// "Stopped" ends such a round at once; the next has a new number.
+// Reporting "stopped" ends such a round at once; the next one has a new number.
 void agent::state::stay_out(round_number number) {
   replace_round(local_round(here.instance(), number));
   here.stay_out();
@@ -118,7 +120,7 @@ void agent::state::stay_out(round_number number) {
 void agent::state::obey_wait(const desired& message) {
   if (!here.has_nothing_on()) {
     word.defer(message);
-    // Between a stop and its end the stop's own grace holds.
+    // While a stop is under way, its own grace counts.
     if (here.phase() != member_phase::stopping) take_down(force::ask, timing.stop_grace);
     return;
   }
@@ -129,10 +131,10 @@ void agent::state::obey_wait(const desired& message) {
 }
 
 void agent::state::obey_prepare(const desired& message) {
-  if (out.is_draining()) return;  // The status says so; such a node is no candidate.
+  if (out.is_draining()) return;  // The status says so, and such a node is no candidate.
   if (message.instance == here.instance() && message.round <= here.number()) return;
   if (!here.has_nothing_on()) {
-    // The new round is on already: what still lives here of an older one must not.
+    // The new round has begun, so what still lives here of an older one must not live on.
     word.defer(message);
     take_down(force::kill);
     return;
@@ -150,7 +152,7 @@ void agent::state::obey_prepare(const desired& message) {
 void agent::state::obey_run(const desired& message) {
   if (out.is_draining()) return;
   if (message.instance == here.instance() && message.round <= here.number()) {
-    // A round that was left is never entered again; one that is on only gets newer words.
+    // A round that was left is never entered again. For one that is on, these are only newer words.
     const bool is_awaited =
         message.round == here.number() && here.phase() == member_phase::preparing;
     if (is_awaited && message.assignment) take_assignment(message);
@@ -170,11 +172,12 @@ void agent::state::obey_run(const desired& message) {
 }
 
 void agent::state::obey_stop(const desired& message) {
-  // An older round's stop says nothing about a newer round that has begun here.
+  // The stop of an older round says nothing about a newer one that has begun here.
   if (message.instance == here.instance() && message.round < here.number() && here.is_on()) return;
   word.drop_deferred();
   if (here.has_nothing_on()) {
-    // The assignment may never have come; saying "stopped" tells the daemon that it never will.
+    // The assignment may never have come: reporting "stopped" tells the daemon that it will not be
+    // used.
     enter_instance(message.instance);
     if (message.round > here.number()) replace_round(local_round(here.instance(), message.round));
     hear_restarts(message);
@@ -185,7 +188,7 @@ void agent::state::obey_stop(const desired& message) {
   ask_to_end(message);
 }
 
-// What was wanted while the last workers went down.
+// Obeys what was ordered while the last workers were ending.
 void agent::state::obey_deferred() {
   if (word.has_deferred() && here.workers.living() == 0) obey(word.take_deferred());
 }
@@ -208,6 +211,7 @@ void desired_state::forget_instance() {
 
 bool desired_state::is_news(const desired& word) const {
   if (is_older(word.epoch)) return false;
+  // A newer daemon restarts the numbers.
   if (word.epoch > word_epoch_) return true;
   if (instance_ == 0) return true;
   if (word.instance != instance_) return word.seq > connection_seq_;
@@ -218,6 +222,7 @@ bool desired_state::take(const desired& word) {
   named_instance_ = word.instance;
   named_round_ = word.round;
   if (!is_news(word)) return false;
+  // Rounds of different instances cannot be compared.
   if (instance_ != 0 && instance_ != word.instance) round_ = 0;
   enter_epoch(word.epoch);
   word_epoch_ = word.epoch;

@@ -1,11 +1,12 @@
-// The newest word of the daemon: which of what it says is news, and what waits until the workers of
-// an older round are gone.
+// The newest `desired` of the daemon: which parts of it are news, and what has to wait until the
+// workers of an older round are gone.
 //
-// Within one instance both round and number only grow, so a word that is above in neither is old.
-// Instances are random and cannot be compared, but one daemon counts its words through all of them:
-// on one connection the later word is that with the higher number, also of an instance that was
-// named before (an empty daemon opens one, and gives it up for the one that it finds running).
-// A word of an older epoch never counts, the first of a newer one always does.
+// Within one instance both the round and the number only grow, so a message that is above in
+// neither is old. Instances are random and cannot be compared, but a daemon numbers its messages
+// across all of them: on one connection the message with the higher number is the later one, even
+// if it names an instance that was named before (an empty daemon opens one, and gives it up for the
+// one that it finds running). A message of an older epoch never counts; the first one of a newer
+// epoch always does.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -17,32 +18,33 @@ namespace ddprun::core {
 
 class desired_state {
  public:
-  // A connection has begun: numbers that were heard on the last one do not count against it.
+  // A connection has begun: numbers from the last one do not count against it.
   void connected();
-  // Than the newest that was heard.
+  // Whether this epoch is older than the newest that was heard.
   bool is_older(std::uint64_t epoch) const { return epoch < epoch_; }
   void enter_epoch(std::uint64_t epoch);
   std::uint64_t epoch() const { return epoch_; }
-  // This node is in no instance: any word counts.
+  // This node is in no instance, so any message counts.
   void forget_instance();
 
-  // True: it is news, and the newest from now on.
+  // True: it is news, and the newest state from now on.
   bool take(const desired& word);
-  // True: these words for people are others than those before.
+  // True: this text for people differs from the last one.
   bool take_text(const std::string& text);
-  // The same of what is said beside them. No news is nothing new.
+  // The same for news and warnings. An empty text is nothing new.
   bool take_news(const std::string& news);
   bool take_warning(const std::string& warning);
 
-  // To be obeyed when no worker lives here any more.
+  // To be obeyed once no worker lives here any more.
   void defer(desired word) { deferred_ = std::move(word); }
   void drop_deferred() { deferred_.reset(); }
   bool has_deferred() const { return deferred_.has_value(); }
   desired take_deferred();
 
-  // Is this what the daemon spoke of last, on this connection?
+  // Whether the daemon's last message on this connection was about this round.
   bool names(instance_id instance, round_number round) const;
-  // What a node in this instance and round has been told; the number only by this epoch's daemon.
+  // What a node in this instance and round has been told; the number only counts for the daemon of
+  // this epoch.
   round_number round_in(instance_id instance, round_number round) const;
   std::uint64_t seq_in(instance_id instance) const;
   const std::string& text() const { return text_; }
@@ -50,13 +52,13 @@ class desired_state {
  private:
   bool is_news(const desired& word) const;
 
-  std::uint64_t epoch_ = 0;       // the highest, by a welcome or a word
-  std::uint64_t word_epoch_ = 0;  // of the newest word, whose numbers these are
+  std::uint64_t epoch_ = 0;       // the highest of any welcome or desired
+  std::uint64_t word_epoch_ = 0;  // of the newest desired, which gave the numbers below
   instance_id instance_ = 0;
   round_number round_ = 0;  // the highest
   std::uint64_t seq_ = 0;
   std::uint64_t connection_seq_ = 0;  // the highest on this connection, of any instance
-  instance_id named_instance_ = 0;    // by its last word on this connection, news or not
+  instance_id named_instance_ = 0;    // in its last message on this connection, news or not
   round_number named_round_ = 0;
   std::string text_;
   std::string news_;

@@ -1,4 +1,4 @@
-// How each worker of a round ended at this node, as far as it has; told once all have.
+// How each worker of a round has ended at this node. It is reported once all have.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -16,14 +16,14 @@ namespace ddprun::core {
 
 class ends_here {
  public:
-  // They are started now.
+  // The workers are started now.
   void begin(machine_time now) { began_ = now; }
-  // So long ago; zero: they were not.
+  // How long ago they were started; zero: they were not.
   duration ran(machine_time now) const { return began_ ? now - *began_ : duration::zero(); }
   void set_well(std::uint32_t local_rank, ending how, machine_time now) {
     add(local_rank, how, now);
   }
-  // By the cause that its end would be.
+  // The end of the worker that this cause describes.
   void set(const cause& why, ending how, machine_time now) {
     add(*why.local_rank, how, now - std::max(why.age, duration::zero()));
     const bool is_known = how == ending::failed || how == ending::secondary;

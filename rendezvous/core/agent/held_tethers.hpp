@@ -1,6 +1,7 @@
-// The leader's end of the tethers: who of its round hangs on this node, and for whom it can speak.
+// The leader's end of the tethers: which members of its round depend on this node, and how far
+// their tethers renew its lease.
 //
-// A beat says that its sender got the ack before it; so it renews this node's lease from when that
+// A beat says that its sender got the previous ack, so it renews this node's lease from when that
 // ack was given.
 //
 // Always: a group rank has one agent for the whole round, and at most one open tether, its newest.
@@ -21,23 +22,24 @@ class held_tethers {
  public:
   using moment = std::optional<time_point>;
 
-  // Has another agent this group rank in the round?
+  // Whether another agent has this group rank in the round.
   bool is_other(const tether_hello& hello) const;
-  // Its tether has come. Gives the one that it takes the place of, where that is still open.
+  // A member's tether has come. Returns the one that it replaces, if that is still open.
   std::optional<std::uint64_t> attach(std::uint64_t tether, const tether_hello& hello);
   void detach(std::uint64_t tether) { open_.erase(tether); }
-  // Its newest word, the hello or a beat, is answered now.
+  // The newest hello or beat on this tether is acknowledged now.
   void ack(std::uint64_t tether, time_point now);
   enum class beat_kind { old, heard, renews };
-  // `renews`: the lease, from a later moment than before.
+  // `renews`: the beat renews the lease, from a later moment than before.
   beat_kind beat(std::uint64_t tether, const tether_beat& beat, time_point now);
-  // All that are open are dropped. False: none is.
+  // Drops all open tethers. False: there was none.
   bool let_go();
 
-  // From when on so many members all have given a lease; none: not so many ever did.
+  // The moment from which the leases count that `members` members have all given; none: fewer have
+  // ever given one.
   moment leased_from(std::uint32_t members) const;
-  // Of members, the oldest first: where the newest was given at `moment` or before. At most
-  // tether_ages_max.
+  // For each member whose newest ack was given at `moment` or before: its age, the oldest first. At
+  // most tether_ages_max.
   std::vector<tether_age> acks_before(time_point moment, time_point now) const;
   std::size_t open() const { return open_.size(); }
   // The newest beat of a member whose workers have not all succeeded.
@@ -47,7 +49,7 @@ class held_tethers {
   struct open_tether {
     std::uint32_t group_rank = 0;
     std::uint64_t beat_seq = 0;
-    moment acked;  // when its newest word was; none: it was not
+    moment acked;  // when its newest hello or beat was acknowledged; none: it was not
   };
   struct group_rank_holder {
     session_id session;

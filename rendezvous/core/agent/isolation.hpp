@@ -1,4 +1,4 @@
-// What moves the moment at which workers must end because nobody renews their lease.
+// What changes when workers must end because nobody renews their lease.
 #pragma once
 
 #include "rendezvous/base/time.hpp"
@@ -12,14 +12,14 @@ class isolation_state {
  public:
   using moment = std::optional<time_point>;
 
-  // The tethers are let go: the other members renewed the lease until then, and will not again.
+  // The tethers are let go: the other members have renewed the lease until now, and will not again.
   void freeze(const moment& others) {
     if (!frozen_) frozen_ = others;
   }
   const moment& frozen() const { return frozen_; }
 
-  // After a loop that was late the workers do not end before `until`; once, until somebody has
-  // renewed the lease in time.
+  // After a late loop the workers are not ended before `until`. This happens once, until somebody
+  // has renewed the lease in time.
   void put_off(time_point until) {
     if (!put_off_until_) put_off_until_ = until;
   }
@@ -28,7 +28,7 @@ class isolation_state {
     return due && put_off_until_ ? std::max(*due, *put_off_until_) : due;
   }
 
-  // The workers were asked to end, as there has long been no daemon.
+  // The workers were asked to end, because there has long been no daemon.
   void ask() { is_asked_ = true; }
   bool is_asked() const { return is_asked_; }
 

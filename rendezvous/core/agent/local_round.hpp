@@ -1,5 +1,6 @@
-// The round at this node: which one, how far it is here, the place in it, the leader's service, and
-// all that lives as long as it does. A new round is a new object: nothing of the last is left.
+// The round at this node: its number, its phase here, the assignment, the leader's service, and
+// everything else that lives as long as the round. A new round is a new object, so nothing of the
+// last one is left.
 //
 //   phase                 becomes     by
 //   joined                preparing   prepare (the leader)
@@ -12,8 +13,9 @@
 //   any that is on        stopped     end
 //   joined, stopped       stopped     stay_out
 //
-// "On" is every phase but joined and stopped. Always: a service only while the round is on; a place
-// from assigned on, unless it made no sense; what ended has no worker but unkillable ones.
+// "On" is every phase but joined and stopped. Always: there is a service only while the round is
+// on; an assignment from phase assigned on, unless it made no sense; and no worker after the end
+// but unkillable ones.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -38,20 +40,20 @@ class local_round {
  public:
   // In no instance.
   local_round() = default;
-  // Between rounds: `number` was the newest of the instance here.
+  // Between rounds: `number` was the newest round of the instance here.
   local_round(instance_id instance, round_number number) : instance_(instance), number_(number) {}
-  // It begins.
+  // The round begins.
   local_round(instance_id instance, round_number number, machine_time now)
       : instance_(instance), number_(number), began_(now) {}
 
   void prepare(std::uint32_t group_world_size);
   void open_service(std::uint16_t service_port, std::uint16_t master_port,
                     ddprun::leader_data data);
-  // It failed by itself.
+  // The service failed by itself.
   void lose_service();
-  // True: there was one, which is to be closed.
+  // True: there was one, and it has to be closed.
   bool close_service();
-  // Time is counted anew.
+  // The round's time counts from here.
   void take_assignment(const ddprun::assignment& value, machine_time now);
   void drop_assignment() { assignment_.reset(); }
   void start(std::uint32_t worker_count, machine_time now);
@@ -61,7 +63,7 @@ class local_round {
   void fail(machine_time now);
   void stop();
   void end();
-  // It will not be entered here, or never was.
+  // The round will not be entered here, or never was.
   void stay_out();
 
   instance_id instance() const { return instance_; }
@@ -78,13 +80,13 @@ class local_round {
   machine_time failed_at() const { return failed_at_; }  // in phase failed
   bool has_nothing_on() const { return !is_on() && workers.living() == 0; }
 
-  // The node's health check: it is begun once in a round. True: now.
+  // The node's health check, which runs once in a round. True: it begins now.
   bool begin_check();
-  // It has ended. True: it was under way.
+  // The check has ended. True: it was running.
   bool end_check();
   bool is_being_checked() const { return check_ == node_check::under_way; }
 
-  // What the status says of the round.
+  // Fills in what the status says of the round.
   void tell(status& value) const;
 
   local_workers workers;

@@ -1,4 +1,4 @@
-// The workers of one round at this node: who lives, and how they are made to end.
+// The workers of one round at this node: which live, and how they are ended.
 //
 //   order        follows
 //   none         start
@@ -6,7 +6,7 @@
 //   killed       kill: at any time, once
 //   given up     kill_wait after it, some still live: they are unkillable
 //
-// Always: limits run only while a worker lives; the unkillable are among the living, and were
+// Always: deadlines exist only while a worker lives; unkillable workers count as living, and were
 // killed.
 #pragma once
 
@@ -23,26 +23,26 @@ class local_workers {
   using moment = std::optional<machine_time>;
 
   void start(std::uint32_t count);
-  // One ended. False: there is none such, or it had ended before.
+  // One ended. False: there is no such worker, or it had ended before.
   bool end(std::uint32_t local_rank);
 
-  // True: they are to be asked now. Where they were asked before, the shorter grace holds.
+  // True: ask them now. If they were asked before, the earlier end of the grace counts.
   bool ask(const machine_clock& clock, duration grace);
-  // They are at something: after an `ask` they are not killed for `for_now`, but for
-  // `most` after that, where the order allows it.
+  // They are busy: after an `ask` they are not killed for `for_now`, but at most until `most` after
+  // it, if the order allows that.
   void may_be_spared(bool allowed) { may_be_spared_ = allowed; }
   void spare(const machine_clock& clock, duration for_now, duration most);
-  // True: they are to be killed now.
+  // True: kill them now.
   bool kill(const machine_clock& clock, duration kill_wait);
   // The guardian has killed them already.
   void take_as_struck() { are_struck_ = true; }
   bool are_struck() const { return are_struck_; }
-  // None lives, and whoever waits for the end of the round need not be asked.
+  // None lives, so nobody has to be asked before the round ends.
   void take_as_asked(time_point now);
   // True: those that live now have outlived SIGKILL by `kill_wait`.
   bool give_up(machine_time now);
 
-  std::uint32_t living() const { return living_; }  // no end of them has been told
+  std::uint32_t living() const { return living_; }  // those whose end has not been reported
   std::uint32_t unkillable() const { return unkillable_; }
   bool are_asked() const { return asked_at_.has_value(); }
   bool are_asked_by(time_point at) const { return asked_at_ && at >= *asked_at_; }
@@ -56,7 +56,7 @@ class local_workers {
   std::vector<bool> ended_;
   std::uint32_t living_ = 0;
   std::uint32_t unkillable_ = 0;
-  std::optional<time_point> asked_at_;  // when they were asked, or killed, first
+  std::optional<time_point> asked_at_;  // when they were first asked to end, or killed
   bool are_killed_ = false;
   bool are_struck_ = false;
   moment grace_until_;

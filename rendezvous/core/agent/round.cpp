@@ -1,4 +1,4 @@
-// A round at one node: the leader's service, the place, the spawn, and how the workers end.
+// A round at one node: the leader's service, the assignment, the spawn, and how the workers end.
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/utf8.hpp"
 #include "rendezvous/core/agent/causes_here.hpp"
@@ -47,7 +47,8 @@ void agent::state::handle(const service_failed& event) {
 }
 
 void agent::state::take_assignment(const desired& message) {
-  const assignment value = message.assignment.value_or(assignment{});  // one that makes no sense
+  const assignment value =
+      message.assignment.value_or(assignment{});  // without one: an assignment that makes no sense
   changed = true;
   here.take_assignment(value, now);
   if (!message.members.empty()) whereabouts = message.members;
@@ -74,7 +75,7 @@ void agent::state::take_assignment(const desired& message) {
   }
 }
 
-// Workers are never started on an old word: an agent that stood still may read an assignment of a
+// Workers are started only with a lease: an agent that stood still may read an assignment of a
 // round that is long over.
 void agent::state::spawn_when_leased() {
   const bool leader_acked = here.is_leader() || here.tether.leased_from();
@@ -85,7 +86,7 @@ void agent::state::spawn_when_leased() {
                      restarts_forgiven, whereabouts});
 }
 
-// The next heartbeat says it.
+// The next heartbeat reports it.
 void agent::state::handle(const workers_restoring& event) {
   if (event.round == here.number() && here.phase() == member_phase::starting)
     here.restore(event.bytes);
@@ -102,7 +103,7 @@ void agent::state::handle(const worker_ended& event) {
   if (event.round != here.number() || !here.workers.end(event.local_rank)) return;
   if (here.workers.unkillable() != unkillable) changed = true;
   if (event.success) {
-    // Asked to stop it may well have saved, and ended with 0: its work was not done.
+    // A worker that was asked to stop may save and exit with 0, but its work was not done.
     const bool is_asked = here.workers.are_asked();
     here.ends.set_well(event.local_rank, is_asked ? ending::stopped : ending::succeeded, now);
   } else {
@@ -121,20 +122,22 @@ void agent::state::handle(const worker_ended& event) {
     changed = true;
     leave_if_drained();
   } else if (here.phase() == member_phase::failed) {
-    changed = true;  // nobody is left here who could say why
+    changed = true;  // no worker is left that could report the root cause
   }
 }
 
 void agent::state::worker_failed(ddprun::cause why) {
   const time_point at = real_now - std::max(why.age, duration::zero());
-  const bool is_struck = here.workers.are_struck() && is_end_by(why, SIGKILL);  // before we knew
+  const bool is_struck = here.workers.are_struck() &&
+                         is_end_by(why, SIGKILL);  // the guardian's kill, of which we learnt later
   const bool is_ours = is_struck || here.workers.are_asked_by(at);
   const bool is_drain = out.is_draining() && is_end_by(why, out.signal());
   if (!is_ours && !is_drain) {
     if (!out.is_draining() && !here.workers.are_killed() && is_end_by_request(why)) {
       return here.unclear.add(std::move(why), clock);
     }
-    // Where it had died before the stop: what held it up was the reading of its last output.
+    // It may have died before the stop, and only the reading of its last output took longer: then
+    // it is a failure.
     return fail_unless_asked(std::move(why));
   }
   why.by_our_stop = true;
@@ -144,21 +147,22 @@ void agent::state::worker_failed(ddprun::cause why) {
                 : is_kill       ? ending::killed
                                 : ending::stopped,
                 now);
-  // One is enough to show that the stop arrived; the rest would only make the status long. It goes
-  // with the word that all have ended. But one that was failing already may be the root cause.
+  // One is enough to show that the stop arrived; more would only make the status long. It goes out
+  // with the report that all have ended. But a worker that was failing already may be the root
+  // cause.
   if (!here.causes.empty() && !why.was_failing) return;
   const bool has_news = changed;
   remember(std::move(why));
   changed = has_news;
 }
 
-// No signal has come: somebody ended these workers alone.
+// No signal has come to this node: somebody ended these workers alone.
 void agent::state::take_as_failures() {
   for (ddprun::cause& one : here.unclear.take(real_now))
     fail_unless_asked(std::move(one));
 }
 
-// This node is asked to leave, and its workers were with it.
+// This node was asked to leave, and its workers got the same signal.
 void agent::state::take_as_drain() {
   for (ddprun::cause& one : here.unclear.take(real_now)) {
     one.by_our_stop = is_end_by(one, out.signal());
@@ -173,7 +177,7 @@ void agent::state::fail_unless_asked(ddprun::cause why) {
   here.workers.are_asked() ? remember(std::move(why)) : fail(std::move(why));
 }
 
-// The rest of this node's workers run on until the daemon says stop, which is at once.
+// The other workers of this node run on until the daemon orders the stop, which is at once.
 void agent::state::fail(ddprun::cause why) {
   remember(std::move(why));
   here.fail(now);

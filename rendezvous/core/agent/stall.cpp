@@ -1,4 +1,4 @@
-// Ranks of this node that stand still: what the daemon hears of them, and what it answers.
+// Ranks of this node that stand still: what the daemon is told of them, and what it answers.
 #include "rendezvous/core/agent/state.hpp"
 
 namespace ddprun::core {
@@ -8,7 +8,7 @@ void agent::state::handle(const ranks_stalled& event) {
   if (here.stall.set(event.stall, real_now)) changed = true;
 }
 
-// The leader's node is told, too: that is where people look.
+// The leader's node is told, too, because that is where people look.
 void agent::state::hear_hung(const desired& message) {
   const bool is_of_this = message.phase == desired_phase::run &&
                           message.instance == here.instance() && message.round == here.number();

@@ -1,5 +1,5 @@
 // The agent's machine: its parts, by how long each lives, and the rules between them. Internal to
-// this folder. What a part remembers only that part changes.
+// this folder. Only a part changes its own state.
 //
 //   part            lives for    what it is
 //   daemon_link     the agent    the session to the daemon
@@ -70,7 +70,7 @@ struct agent::state {
   void handle(const agent_loop_was_late& event);
   void emit(agent_effect effect);
   void note(note_level level, std::string text);
-  // Goodbye if no worker lives, and the last effect.
+  // Sends a goodbye if no worker lives, and the last effect.
   void finish(leave last);
   static std::span<const machine_timer<state>> timer_table();
   void set_time(time_point real);
@@ -186,25 +186,26 @@ struct agent::state {
   std::uint64_t random;
 
   machine_clock clock;
-  machine_time now{};     // of the step under way
+  machine_time now{};     // of the current step
   time_point real_now{};  // the same in real time
   agent_effects* effects = nullptr;
   bool changed = false;               // the status differs from the one sent last
   bool left = false;                  // the last effect has been given
-  std::string endpoints_text;         // of all that there are: "a:29400 or b:29400"
-  std::size_t endpoint_index = 0;     // of the daemon that is spoken to, or tried
-  bool has_been_turned_away = false;  // since the last session: told by then
-  std::string daemon_version;         // of ddprun; of the last one that welcomed this node
+  std::string endpoints_text;         // all endpoints: "a:29400 or b:29400"
+  std::size_t endpoint_index = 0;     // the endpoint of the current daemon, or of the next try
+  bool has_been_turned_away = false;  // since the last session; it was told once
+  std::string daemon_version;         // ddprun version of the last daemon that welcomed this node
 
   daemon_link daemon;
   desired_state word;
   told_wait wait;
   local_round here;
-  std::string whereabouts;          // who is where in the newest round that began here, in words
-  std::uint32_t restarts_used = 0;  // charged in the instance that this node is in
-  std::uint32_t restarts_forgiven = 0;  // of them
+  std::string whereabouts;  // which ranks are where in the newest round that began here, in words
+  std::uint32_t restarts_used = 0;      // charged in the instance that this node is in
+  std::uint32_t restarts_forgiven = 0;  // how many of these no longer count
   std::optional<started_job> job;       // of the newest instance that a daemon named
-  instance_id entered_instance = 0;     // of the newest round that began here, also after a fence
+  instance_id entered_instance =
+      0;  // instance of the newest round that began here, also after a fence
   round_number entered_round = 0;
   shutdown_state out;
   std::string unhealthy;  // what the newest check of this node has found; empty: nothing

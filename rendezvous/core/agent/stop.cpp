@@ -1,5 +1,5 @@
-// The way down: ask, kill, name what cannot be killed; then stay, join anew, go on, or leave. And
-// what a person's signals do.
+// How workers are stopped: asked, killed, named if they cannot be killed; then whether the node
+// stays, joins anew, goes on, or leaves. And what a user's signals do.
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/signals.hpp"
@@ -14,7 +14,8 @@
 
 namespace ddprun::core {
 
-// Lets go of the tether, or of those held here: from now on nobody runs on because of this node.
+// Lets go of the tether, or of those held here: from now on no other node's lease depends on this
+// node.
 void agent::state::let_go() {
   here.isolation.freeze(lease_of_round());
   if (here.tether.is_wanted()) emit(drop_tether{});
@@ -22,20 +23,20 @@ void agent::state::let_go() {
   if (here.held.let_go()) emit(drop_members{});
 }
 
-// Whatever there is of this node's workers is not wanted any more, and not asked either.
+// None of this node's workers is wanted any more, and none is asked to end.
 void agent::state::fence() {
   out.fence();
   emit(end_survivors{});
   take_down(force::kill);
 }
 
-// `request` 0: the run goes on, and whoever can leave this round may live on.
+// `request` 0: the run goes on, and a worker that can leave this round may live on.
 void agent::state::take_down(force how, duration grace, int request) {
   if (here.is_on()) let_go();
   changed = true;
   if (how == force::kill) {
     take_as_failures();
-    here.end_check();  // what has to be over at once waits for no word about this node
+    here.end_check();  // a kill does not wait for the health check
   }
   if (here.workers.living() == 0) return after_workers();
   const bool given_up = here.phase() == member_phase::stopped;  // unkillable workers only
@@ -49,19 +50,19 @@ void agent::state::take_down(force how, duration grace, int request) {
   if (given_up) round_is_down();
 }
 
-// A failure elsewhere is an order with stop_grace; a signal's is drain_grace, which is all that
-// counts then.
+// After a failure elsewhere the grace is stop_grace, which busy workers may exceed. After a signal
+// it is drain_grace, and nothing exceeds that.
 void agent::state::ask_to_end(const desired& message) {
   const duration grace = message.grace > duration::zero() ? message.grace : timing.stop_grace;
   here.workers.may_be_spared(options.spares_busy_workers && grace == timing.stop_grace &&
                              !out.is_draining());
   check_health();
-  // No round follows: the workers are asked to end, and not to leave.
+  // No round follows, so the workers are asked to end, and not to leave the round.
   const bool ends_run = message.signal == 0 && message.exit_code != 0;
   take_down(force::ask, grace, ends_run ? SIGTERM : message.signal);
 }
 
-// The look goes on while the workers end, so that a node that is ill can give up its place in time.
+// The check runs while the workers end, so that an unhealthy node can step aside in time.
 void agent::state::check_health() {
   if (!options.checks_node || out.is_draining()) return;
   if (here.begin_check()) emit(check_node{here.number()});
@@ -74,7 +75,7 @@ void agent::state::handle(const node_checked& event) {
   if (was_waited_for) after_workers();
 }
 
-// A node that leaves does not wait for its answer.
+// A node that leaves does not wait for the check.
 bool agent::state::waits_for_check() const {
   return here.is_being_checked() && !out.is_draining() && !out.leaving();
 }
@@ -86,7 +87,8 @@ void agent::state::handle(const workers_busy& event) {
 
 void agent::state::after_workers() {
   if (!here.unclear.empty() && here.is_on()) {
-    // Once this node has said that it is down, nothing is added to why the round ended.
+    // Wait until it is clear how they ended, because once this node has reported its end nothing is
+    // added to the causes.
     here.stop();
     here.workers.take_as_asked(real_now);
     return;
@@ -98,14 +100,14 @@ void agent::state::close_service_here() {
   if (here.close_service()) emit(close_service{here.number()});
 }
 
-// No worker lives here any more, but those that SIGKILL did not end.
+// No worker lives here any more, except those that SIGKILL did not end.
 void agent::state::round_is_down() {
   changed = true;
   close_service_here();
   if (here.is_on()) {
     if (waits_for_check()) return here.stop();
     here.end();
-    // Time without a daemon counts from when there was nothing left to do but to wait for it.
+    // Time without a daemon counts from when there was nothing left to do but wait for it.
     daemon.is_idle(now);
   }
   out.workers_are_down(now);
@@ -133,7 +135,7 @@ void agent::state::on_nobody_says_stop() {
   take_down(force::ask, timing.stop_grace);
 }
 
-// They were asked, or killed, and have had their time.
+// The workers were asked to end, or killed, and have had their time.
 void agent::state::on_workers_overdue() {
   if (here.workers.is_grace_over(now)) take_down(force::kill);
   if (!here.workers.give_up(now)) return;
@@ -144,7 +146,7 @@ void agent::state::on_workers_overdue() {
   round_is_down();
 }
 
-// With no daemon to say stop, a node whose worker failed stops by itself after a bounded time.
+// A node whose worker failed stops by itself after a bounded time if no daemon orders it.
 agent::state::moment agent::state::own_stop_deadline() const {
   if (here.phase() != member_phase::failed) return std::nullopt;
   const time_point failed_at = clock.real(here.failed_at());
@@ -166,6 +168,7 @@ void agent::state::handle(const signal_received& event) {
   out.drain();
   take_as_drain();
   word.drop_deferred();
+  // It is in no round, so there is nothing to tell the daemon that its goodbye does not say.
   if (here.phase() == member_phase::joined && here.workers.living() == 0) {
     return finish(
         {out.exit_code(), interrupted_text(event.signal), std::nullopt, leave_reason::drained});
@@ -285,8 +288,8 @@ void shutdown_state::workers_are_down(machine_time now) {
   if (is_draining_ && !drained_at_) drained_at_ = now;
 }
 
-// It leaves when the daemon says close; by itself when no daemon can be reached, or none says so
-// for longer than the other nodes can take to stop.
+// The node leaves when the daemon closes it. It leaves by itself if no daemon can be reached, or if
+// none closes it for longer than the other nodes can take to stop.
 shutdown_state::moment shutdown_state::deadline(const machine_clock& clock, const timers& timing,
                                                 duration limit, const moment& daemon_lease,
                                                 bool is_connected) const {

@@ -1,8 +1,9 @@
 // Both ends of the tether.
 //
-// A member sends its next beat only once the last one was answered. So a beat tells the leader that
-// the member got the answer before it, and the leader can count from when it gave that answer: both
-// ends count from their own sending, and no delay on the way makes either believe too long.
+// A member sends its next beat only once the last one was acknowledged. So a beat tells the leader
+// that the member got the previous ack, and the leader can count from when it gave that ack. Both
+// ends count from their own sending, and no delay on the way makes either believe in a lease for
+// too long.
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/agent/held_tethers.hpp"
 #include "rendezvous/core/agent/state.hpp"
@@ -29,7 +30,7 @@ void agent::state::dial_again(std::string text) {
   dial(jittered(here.tether.failed(std::move(text), timing.heartbeat_interval)));
 }
 
-void agent::state::handle(const tether_connected&) {}  // The answer to the hello is what counts.
+void agent::state::handle(const tether_connected&) {}  // The ack of the hello is what counts.
 
 void agent::state::handle(const tether_disconnected& event) {
   if (event.round != here.number() || !here.tether.is_wanted()) return;
@@ -95,7 +96,7 @@ void agent::state::handle(const member_attached& event) {
   if (const auto older = here.held.attach(event.tether, event.hello)) {
     emit(refuse_member{*older, "a newer tether of the same member has come"});
   }
-  // A leader without a lease gives none.
+  // A leader without a lease must not give any.
   if (has_lease()) ack_tether(event.tether, 0);
 }
 
@@ -114,8 +115,9 @@ void agent::state::ack_tether(std::uint64_t tether, std::uint64_t seq) {
   emit(ack_member{tether, seq});
 }
 
-// Whoever cannot be reached had its lease from there, and the daemon need not wait for what is past
-// already. Nothing before all are let go: another ack may follow.
+// A node that the daemon cannot reach had its lease from these tethers, and the daemon need not
+// wait for what is past already. Nothing is said before all are let go, because another ack may
+// follow.
 std::vector<tether_age> agent::state::stale_tethers() const {
   const bool has_let_go =
       here.phase() == member_phase::stopping || here.phase() == member_phase::stopped;
@@ -156,7 +158,7 @@ bool tether_link::acked(std::uint64_t seq, time_point now, duration heartbeat_in
   time_point sent;
   if (seq == 0) {
     if (stage_ != stage::dialling) return false;
-    // After a redial this may be the answer to an older hello: count from the oldest.
+    // After a redial this may be the ack of an older hello, so count from the oldest.
     sent = hello_since_;
     attempts_ = 0;
   } else {

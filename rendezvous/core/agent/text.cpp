@@ -28,14 +28,14 @@ std::string ranks_text(const assignment& assigned, std::uint32_t worker_count) {
 
 }  // namespace
 
-// At once for how long, and what follows: nobody else is left to say it.
+// Says at once how long the wait is and what follows, because no other node can say it.
 std::string agent::state::lost_daemon_text() const {
   std::string text = "lost the rendezvous daemon at " + endpoints_text + " (" +
                      or_else(daemon.error(), "no answer") + "): ";
   const std::string what = "for a daemon to answer there again";
   const std::string itself =
       options.may_host && may_host_at(now + timing.reconnect_grace)
-          ? "; where none has come in " + to_text(timing.reconnect_grace) +
+          ? "; if none has come in " + to_text(timing.reconnect_grace) +
                 " (reconnect_grace), this agent opens one, as it is on that host"
           : "";
   if (const moment end = orphan_due(); end && *end > real_now) {
@@ -112,7 +112,7 @@ std::string agent::state::where_text() const {
          (options.greeting.hosts_daemon ? " (daemon in this process): " : ": ");
 }
 
-// Of a node without workers that a person has ended.
+// For a node without workers that a user has ended.
 std::string agent::state::interrupted_text(int signal) const {
   std::string text = "stopped by " + signal_name(signal) + " while waiting";
   const bool had_round = entered_round != 0;
@@ -120,7 +120,7 @@ std::string agent::state::interrupted_text(int signal) const {
   if (!daemon.is_in_session()) {
     text += " for the rendezvous daemon at " + endpoints_text;
   } else if (had_round) {
-    // All may be here, in the pause after a failure.
+    // All nodes may be here, in the pause after a failure.
     text += gone.empty() ? " for the next round" : " for nodes";
   }
   text +=
@@ -128,7 +128,7 @@ std::string agent::state::interrupted_text(int signal) const {
   return text + gone;
 }
 
-// How long there has been no daemon, why, and until when one is looked for.
+// How long there has been no daemon, why, and until when the agent looks for one.
 std::string agent::state::apart_text() const {
   std::string text = "rendezvous daemon at " + endpoints_text + " for " +
                      to_text(now - daemon.apart_since()) + " (" +

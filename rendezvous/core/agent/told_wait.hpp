@@ -1,4 +1,5 @@
-// What the daemon has said of a wait beside its words: until when it goes on, and who is missing.
+// What the daemon has said about a wait beside its text: how long it goes on, and which nodes are
+// missing.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -10,12 +11,13 @@ namespace ddprun::core {
 
 class told_wait {
  public:
-  // The newest word; of any other than a wait nothing is left.
+  // The newest `desired`; if it is not a wait, what was known is dropped.
   void hear(const desired& word, time_point now);
 
-  // Its words, `text`, with what is left of the wait and who is missing, as of `now`.
+  // `text`, with what is left of the wait and which nodes are missing, as of `now`.
   std::string text(const std::string& text, time_point now) const;
-  // "; node-b (10.0.0.2, ranks 2 and 3) was lost 40 s ago: silent for 10 s"; empty: nobody.
+  // "; node-b (10.0.0.2, ranks 2 and 3) was lost 40 s ago: silent for 10 s"; empty: no node is
+  // missing.
   std::string gone_text(time_point now) const;
 
  private:

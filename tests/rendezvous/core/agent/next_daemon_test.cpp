@@ -93,7 +93,7 @@ TEST_CASE("who loses the daemon says at once for how long it waits, and what fol
   host.run_as_member();
   host.lose_daemon("End of file");
   CHECK(last_note(host).ends_with(
-      ", 9 min at most; then they are ended; where none has come in 2 s (reconnect_grace), this "
+      ", 9 min at most; then they are ended; if none has come in 2 s (reconnect_grace), this "
       "agent opens one, as it is on that host"));
   agent_story leaves(options);
   leaves.run_as_member();
