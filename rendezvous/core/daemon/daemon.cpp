@@ -36,20 +36,21 @@ void daemon::handle(agent_said& event) {
 }
 
 void daemon::hear(const agent_said& event, hello& greeting) {
-  // It has obeyed a daemon that came after this one: what this one wants is void.
+  // The node has obeyed a daemon that came after this one, so this one may not decide.
   if (greeting.state.epoch > options_.epoch) return send_on(event, greeting);
   if (!has_room(event, greeting)) return turn_away(event, greeting);
   run_entry* const entry = run_for(greeting, event.connection);
   if (entry == nullptr) return;
   agents_[event.connection] = {entry, greeting.session};
   ++entry->connections;
-  // A peer that does not read is given as long as one that does not speak.
+  // A peer that does not read gets as long as one that does not speak.
   effects_->push_back(limit_stall{event.connection, greeting.settings.timing.node_timeout});
   step_run(*entry, agent_joined{event.connection, std::move(greeting), event.peer_address,
                                 event.local_address, event.fresh_instance});
 }
 
 void daemon::hear(const agent_said& event, const guardian_word& word) {
+  // A run that this daemon does not know has nobody to fence, so the message can be dropped.
   const auto found = runs_.find(word.run_id);
   if (found != runs_.end()) {
     note_some(guardians_, note_level::info,
@@ -71,7 +72,7 @@ void daemon::hear(const agent_said& event, status& news) {
   step_run(*found->second.run, status_received{event.connection, std::move(news)});
 }
 
-// The last word: the run forgets the connection, and nothing more is to be said.
+// The agent's last message: the run forgets the connection, and nothing more is sent.
 void daemon::hear(const agent_said& event, const goodbye&) {
   const auto found = agents_.find(event.connection);
   if (found == agents_.end()) return;
@@ -134,8 +135,8 @@ void daemon::handle(const loop_was_late& event) {
     step_run(entry, event);
 }
 
-// A session that comes again takes the place of its own connection, which may not be known yet to
-// be gone.
+// A session that comes again replaces its own connection, which may be gone without this daemon
+// knowing it yet.
 bool daemon::has_room(const agent_said& event, const hello& greeting) const {
   if (agents_.size() < options_.agents_max && event.port_has_room) return true;
   return std::any_of(agents_.begin(), agents_.end(), [&](const auto& one) {
@@ -166,11 +167,11 @@ void daemon::turn_away(const agent_said& event, const hello& greeting) {
     return refuse(event.connection, "this daemon serves at most " + count +
                                         " agents: raise its limit of open files (ulimit -n)");
   }
-  // To be refused would end its workers. It comes again, and agents that are lost make room.
+  // A refusal would end its workers. It comes again instead, and agents that are lost make room.
   effects_->push_back(drop_connection{event.connection});
 }
 
-// Null where there is no room; the connection is refused then.
+// Null: there is no room, and the connection was refused.
 daemon::run_entry* daemon::run_for(const hello& greeting, connection_id connection) {
   const auto found = runs_.find(greeting.run_id);
   if (found != runs_.end()) return &found->second;
@@ -199,7 +200,7 @@ run_options daemon::options_of(const std::string& run_id) const {
   return options;
 }
 
-// The one that was over first.
+// Forgets the run that was over first. False: there is none that is over.
 bool daemon::forget_a_finished_run() {
   auto oldest = runs_.end();
   std::optional<time_point> since;
@@ -216,6 +217,8 @@ bool daemon::forget_a_finished_run() {
 }
 
 daemon::run_map::iterator daemon::erase(run_map::iterator at) {
+  // A new run of this name counts its revisions from the start: it must not take an answer for the
+  // old one's.
   std::erase_if(pending_, [&](const pending_record& one) { return one.run_id == at->first; });
   if (at->second.is_on_record) {
     effects_->push_back(persist_run_record{++last_record_, at->first, std::nullopt});
@@ -230,8 +233,8 @@ void daemon::step_run(run_entry& entry, const run_event& event) {
 }
 
 // An agent with a mistyped run id waits in a run of its own, beside the run that waits for it. A
-// run learns of it with its own next event, such as a heartbeat: no run is stepped for the sake of
-// another.
+// run learns of the other one at its own next event, such as a heartbeat, so that no run is stepped
+// because of another.
 void daemon::look_for_neighbour(run_entry& entry) {
   neighbour_seen seen;
   if (entry.machine.gathers() == 0) {

@@ -1,10 +1,10 @@
 // A daemon is the state machine between a rendezvous daemon's connections and its runs: which runs
-// there are, who belongs to which, when one is made and when it is forgotten.
+// exist, which agent belongs to which, when a run is created and when it is forgotten.
 //
-// It is pure, as its runs are: `step` takes one event and the moment it happened, and appends the
-// effects that the caller must carry out, in order. What the caller owes it (DESIGN.md):
-// input that has arrived is stepped before `time_passed`; a loop that stood still says so by
-// `loop_was_late` before anything else; the numbers of connections are never used again.
+// It is pure, like its runs: `step` takes one event and the moment it happened, and appends the
+// effects that the caller must carry out, in order. The caller's duties (DESIGN.md): it steps input
+// that has arrived before `time_passed`; after its loop stood still it sends `loop_was_late` before
+// anything else; it never uses the number of a connection again.
 #pragma once
 
 #include "rendezvous/base/log_limit.hpp"
@@ -27,26 +27,26 @@ namespace ddprun::core {
 
 // Events.
 
-// One message of the agent protocol: the first of a connection is a hello or a guardian's word, and
-// none of them comes later.
+// One message of the agent protocol: the first on a connection is a hello or a guardian's message,
+// and these come only first.
 struct agent_said {
   connection_id connection = 0;
   agent_message message;
   std::string peer_address;        // numeric, as the daemon sees the agent
   std::string local_address;       // numeric, on which the agent reached the daemon
   instance_id fresh_instance = 0;  // random and not 0; used if this hello opens an instance
-  bool port_has_room = true;       // for one more agent
+  bool port_has_room = true;       // for one more agent on that port
 };
-// In whatever way; never sent for one that this machine disconnected.
+// The connection has ended, however. Not sent for a connection that this machine closed.
 struct connection_ended {
   connection_id connection = 0;
 };
-// A person ends a run; nothing where there is none of that name.
+// An operator ends a run. Ignored if there is no run of that name.
 struct run_stop_requested {
   std::string run_id;
   std::string text;
 };
-// All that `persist_run_record` asked for up to this number is kept, or will not be for now.
+// All records up to this number are persisted, or the journal has given up on them for now.
 struct records_persisted {
   std::uint64_t number = 0;
 };
@@ -56,23 +56,23 @@ using daemon_event = std::variant<agent_said, connection_ended, run_stop_request
 
 // Effects.
 
-// From now on the peer may leave what it is sent unread for so long.
+// From now on the peer may leave what it is sent unread for this long.
 struct limit_stall {
   connection_id connection = 0;
   duration limit{};
 };
-// Close at once, without a word: it comes again.
+// Close at once, without a message: the agent comes again.
 struct drop_connection {
   connection_id connection = 0;
 };
-// Keep it where it outlives the daemon, then say `records_persisted`; the newest of a run replaces
-// those before it. None: forget that run.
+// Persist the record, then report `records_persisted`. The newest record of a run replaces the
+// earlier ones. No record: forget that run.
 struct persist_run_record {
   std::uint64_t number = 0;  // from 1 on
   std::string run_id;
   std::optional<run_record> record;
 };
-// One line for the log; what anybody may cause from outside is limited already.
+// One line for the log. Lines that anyone can cause from outside are limited already.
 struct daemon_note {
   note_level level = note_level::info;
   std::string text;
@@ -87,19 +87,19 @@ using daemon_effects = std::vector<daemon_effect>;
 struct daemon_options {
   std::uint64_t epoch = 0;
   std::string version;  // of ddprun
-  // Runs at a time that somebody is in, or where somebody may still live. Those that are over are
-  // remembered for an hour, as far as this number has room, so that nodes that come late are told
-  // how they ended.
+  // The most runs at a time that have nodes, or whose workers may live. Closed runs are remembered
+  // for an hour if this number leaves room, so that nodes that come late are told how they ended.
   std::size_t runs_max = 1000;
   std::size_t agents_max = 100'000;  // connections that have said hello
-  // Agents of an earlier daemon may still come back until then: before it no round starts of a run
-  // that may have been on. With records these are the runs that they call open, else all.
+  // Agents of an earlier daemon may still come back until then, so no round starts before it in a
+  // run that may have been active. With records these are the runs that the records call open,
+  // otherwise all.
   time_point recovery_until{};
-  bool persists_records = false;       // persist_run_record is carried out
-  std::vector<run_record> remembered;  // what an earlier daemon has kept
-  time_point began{};                  // this one
-  std::optional<opened_run>
-      opened_by;  // of the agent that this daemon lives in; none: it stands alone
+  bool persists_records = false;        // the caller carries out persist_run_record
+  std::vector<run_record> remembered;   // what an earlier daemon has persisted
+  time_point began{};                   // when this daemon began
+  std::optional<opened_run> opened_by;  // the run of the agent that this daemon lives in; none: it
+                                        // is a process of its own
 };
 
 class daemon {
@@ -116,10 +116,10 @@ class daemon {
   // Connections that have said hello, and not goodbye.
   std::size_t agent_count() const { return agents_.size(); }
   std::size_t run_count() const { return runs_.size(); }
-  // By run id; none where there is no such run.
+  // The run with this id; null: there is none.
   const run* find(std::string_view run_id) const;
-  // Calls `see` with one run after the other, by name, from the one at `first`, until it gives
-  // false.
+  // Calls `see` with one run after the other, by name, from the one at index `first`, until it
+  // returns false.
   template <typename See>
   void each_run(std::size_t first, See see) const {
     for (const auto& [id, entry] : runs_) {
@@ -139,7 +139,7 @@ class daemon {
     std::size_t connections = 0;
     std::optional<time_point> deadline;
     bool is_on_record = false;
-    neighbour_seen neighbour;  // as the run was told
+    neighbour_seen neighbour;  // that the run was last told of
   };
   using run_map = std::map<std::string, run_entry, std::less<>>;
   struct agent {
@@ -158,7 +158,7 @@ class daemon {
   void hear(const agent_said& event, status& news);
   void hear(const agent_said& event, const goodbye& word);
   template <typename Other>
-  void hear(const agent_said&, const Other&) {}  // belongs to a tether: nobody's word here
+  void hear(const agent_said&, const Other&) {}  // belongs to a tether, and means nothing here
 
   bool has_room(const agent_said& event, const hello& greeting) const;
   void send_on(const agent_said& event, const hello& greeting);
@@ -179,11 +179,11 @@ class daemon {
 
   daemon_options options_;
   machine_clock clock_;
-  machine_time recovery_until_;  // a run that is new is told of it as it has moved
+  machine_time recovery_until_;  // what a new run is told, as late loops have moved it
   run_map runs_;
-  std::set<std::string> gathering_;  // runs with some nodes, and too few
+  std::set<std::string> gathering_;  // runs with some nodes, but too few
   std::unordered_map<connection_id, agent> agents_;
-  // What is not kept yet: the number of the change, whose it is, and what number that gave it.
+  // What is not persisted yet: the number of the change, its run, and that run's revision.
   struct pending_record {
     std::uint64_t number = 0;
     std::string run_id;

@@ -1,10 +1,10 @@
-// SipHash-1-3 (Aumasson and Bernstein) of the keys of a hash table, under a secret seed.
+// SipHash-1-3 (Aumasson and Bernstein) for the keys of a hash table, under a secret seed.
 //
-// Keys come from the network. With a hash that anybody can compute, keys that all fall into one
-// bucket are as easily made as any: 32,000 of them, less than a megabyte of requests, kept a store
-// over std::hash busy for a minute. Without the seed there is nothing to aim at.
+// Keys come from the network. If anybody can compute the hash, it is easy to make keys that all
+// fall into one bucket: 32,000 of them, less than a megabyte of requests, kept a store with
+// std::hash busy for a minute. Without the seed that is not possible.
 //
-// It is no cryptographic hash: nobody is ever shown its values.
+// It is not used as a cryptographic hash: its values are never shown to anybody.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@
 
 namespace ddprun::core {
 
-// Random, and told to nobody; all zero serves tests.
+// Random and secret; all zero is for tests.
 struct hash_seed {
   std::uint64_t first = 0;
   std::uint64_t second = 0;
@@ -62,7 +62,8 @@ class sip_state {
   std::uint64_t a_, b_, c_, d_;
 };
 
-// Rounds for each word and at the end: (1, 3) for tables, (2, 4) has published test values.
+// The number of rounds for each word and at the end: (1, 3) is for tables, (2, 4) has published
+// test values.
 template <int each = 1, int end = 3>
 std::uint64_t sip_hash(std::string_view text, hash_seed seed) {
   sip_state state(seed);
@@ -80,7 +81,7 @@ std::uint64_t sip_hash(std::string_view text, hash_seed seed) {
   return state.finish<end>();
 }
 
-// Not noexcept, or libstdc++ would compute it anew for every step along a chain.
+// Not noexcept, because libstdc++ would then compute it anew at every step along a chain.
 struct key_hash {
   using is_transparent = void;
   hash_seed seed;

@@ -8,8 +8,8 @@
 namespace ddprun::core {
 namespace {
 
-// The number at the start of `text`, as C's strtoll reads it: blanks, a sign, digits; what follows
-// is ignored.
+// The number at the start of `text`, read like C's strtoll: blanks, a sign, digits; the rest is
+// ignored.
 result<std::int64_t> leading_number(std::string_view text) {
   const std::size_t start = text.find_first_not_of(" \t\n\v\f\r");
   if (start == std::string_view::npos) return errc::invalid_argument;
@@ -49,8 +49,8 @@ void key_value_store::release(std::size_t bytes) {
   memory_.used -= bytes;
 }
 
-// By half: one that grows byte by byte is not copied for each, and stays nearer to its count than
-// std::string does.
+// Grows by half: a value that is appended to byte by byte is not copied each time, and its buffer
+// stays closer to its counted size than std::string's would.
 void key_value_store::counted_bytes::grow(std::size_t wanted) {
   std::string larger;
   larger.reserve(wanted + wanted / 2);
@@ -58,7 +58,7 @@ void key_value_store::counted_bytes::grow(std::size_t wanted) {
   text.swap(larger);
 }
 
-// The value of a key that is about to have another, or none: for whoever holds it still.
+// Takes the value from a key that is about to get another, or none, for those that still hold it.
 shared_bytes key_value_store::take(counted&& value) {
   const counted taken = std::move(value);
   taken->let_go();
@@ -75,13 +75,13 @@ const key_value_store::item* key_value_store::find(std::string_view key) const {
   return found == entries_.end() ? nullptr : &*found;
 }
 
-// Null where a limit is reached.
+// Null: a limit is reached.
 key_value_store::item* key_value_store::find_or_create(std::string_view key) {
   item* const at = find(key);
   return at != nullptr ? at : create(key);
 }
 
-// Of a key that is not there.
+// Creates the entry of a key that has none.
 key_value_store::item* key_value_store::create(std::string_view key) {
   if (entries_.size() >= limits_.keys_max) return nullptr;
   if (!has_room(store_key_bytes(key.size()))) return nullptr;
@@ -118,6 +118,7 @@ error_code key_value_store::store(std::string_view key, item* at, std::string_vi
   if (value.size() > limits_.value_bytes_max) return errc::limit_reached;
   if (at != nullptr && at->second.value) {
     counted& current = at->second.value;
+    // A reader may still hold the old value, which must not change under it.
     const bool sole = current.use_count() == 1;
     if (sole && value.size() == current->text.size()) {
       current->text.assign(value);
@@ -144,7 +145,7 @@ error_code key_value_store::store(std::string_view key, item* at, std::string_vi
   return {};
 }
 
-// A buffer is not kept where it would stay far too large.
+// A buffer that would be far too large for the value is not reused.
 bool key_value_store::fits(const counted& current, std::string_view value) {
   const std::size_t room = current->text.capacity();
   return value.size() <= room && room <= value.size() + value.size() / 4 + 32;
@@ -270,8 +271,9 @@ std::int64_t key_value_store::queue_length(std::string_view key) const {
   return static_cast<std::int64_t>(at->second.queue->size());
 }
 
-// One item is for one client: of those that wait, the first that it wakes. Who waits for other keys
-// too has seen this one come, and goes on waiting, so that nobody holds more than one offer.
+// One item is for one client: the first waiting client that it wakes. A client that waits for other
+// keys, too, counts this one as present and goes on waiting, so that no client holds more than one
+// offer.
 void key_value_store::offer_item(item* at) {
   auto& list = at->second.waiting;
   while (list) {
@@ -288,7 +290,8 @@ void key_value_store::offer_item(item* at) {
       client.queue_offered = at->first;
       client.has_offer = true;
     } catch (const std::bad_alloc&) {
-      // It is woken all the same; should it not take the item, the item waits for the next.
+      // The client is woken nevertheless. If it does not take the item, the item waits for the next
+      // one.
     }
     return;
   }

@@ -1,6 +1,6 @@
 // The waiting half of key_value_store. A wait is registered in the list of each key that was
-// absent. Who withdraws from thousands of keys does not search their lists: its registrations count
-// no more, and are swept out together with others.
+// absent. A client that withdraws from thousands of keys does not search their lists: its
+// registrations no longer count, and are removed later, together with others.
 #include "rendezvous/core/store/key_value_store.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace ddprun::core {
 
-// A list keeps at most so many registrations that count no more, and as many again as live ones.
+// How many registrations that no longer count a list may have, beyond as many as live ones.
 constexpr std::size_t withdrawn_kept = 2;
 
 key_value_store::client_id key_value_store::attach() {
@@ -19,7 +19,7 @@ key_value_store::client_id key_value_store::attach() {
     DDPRUN_ASSERT(clients_.size() < std::numeric_limits<client_id>::max());
     client = static_cast<client_id>(clients_.size());
     clients_.emplace_back();
-    // So that nobody is lost where memory is short when he is woken, or goes.
+    // So that no client is lost if memory is short when it is woken, or detached.
     woken_.reserve(clients_.capacity());
     free_clients_.reserve(clients_.capacity());
   } else {
@@ -44,7 +44,7 @@ bool key_value_store::waits(client_id client) const {
   return clients_[client].missing != 0;
 }
 
-// `missing_at` has room for it. False where a limit is reached.
+// `missing_at` must have room for it. False: a limit is reached.
 bool key_value_store::add_wait(client_id client, item* at) {
   client_state& waiter = clients_[client];
   auto& list = list_of(at, waiter.at_barrier);
@@ -66,7 +66,7 @@ bool key_value_store::add_wait(client_id client, item* at) {
   return true;
 }
 
-// Its registrations are withdrawn, or have all had their turn. Returns where they were.
+// Withdraws its registrations, unless all have had their turn. Returns where they were.
 std::vector<key_value_store::item*> key_value_store::end_wait(client_id client) {
   client_state& waiter = clients_[client];
   ++waiter.wait_number;
@@ -88,7 +88,7 @@ void key_value_store::sweep(wait_list& list) const {
   list.all.shrink_to_fit();
 }
 
-// What it waits for has come. True with the last of its keys, which is the end of the wait.
+// One of the keys that it waits for has come. True: it was the last one, and the wait is over.
 bool key_value_store::arrived(const registration& one) {
   client_state& waiter = clients_[one.client];
   waiter.missing_at[one.slot] = nullptr;
@@ -133,8 +133,8 @@ result<wait_outcome> key_value_store::wait(client_id client,
 result<wait_outcome> key_value_store::barrier(client_id client, std::string_view key,
                                               std::int64_t world_size) {
   cancel_wait(client);
-  // Room to register is wanted first, and from the last who comes too: a call that fails must not
-  // have counted.
+  // Room to register is reserved first, even for the last client to come, because a call that fails
+  // must not have counted.
   constexpr std::size_t room = store_wait_overhead_bytes + store_list_overhead_bytes;
   clients_[client].missing_at.reserve(1);
   if (!charge(room)) return errc::limit_reached;
