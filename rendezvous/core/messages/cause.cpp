@@ -10,19 +10,19 @@
 namespace ddprun::core {
 namespace {
 
-// What can hardly be the consequence of something else on another node comes first.
+// Causes that can hardly be the consequence of something on another node come first.
 int weight(const cause& value) {
-  // A node whose lease nobody renewed stopped by itself: that has a cause, an obeyed stop has none.
-  // So has a worker that had said why it fails, and was still on its way out.
+  // A node whose lease nobody renewed stopped by itself, which has a cause; a stop that was obeyed
+  // has none. A worker that had said why it fails, and was still exiting, has one, too.
   if (value.by_our_stop) {
     return value.kind == cause_class::node_lost || value.was_failing ? 2 : 4;
   }
   if (value.is_secondary) return 3;
   switch (value.kind) {
     case cause_class::signal:
-      // SIGABRT is how NCCL's watchdog and failed assertions end a worker whose peer went away: it
-      // is as likely a consequence as a plain exit. SIGTERM is sent by people and schedulers and
-      // stays a root cause.
+      // SIGABRT is how NCCL's watchdog and failed assertions end a worker whose peer went away, so
+      // it is as likely a consequence as a plain exit. SIGTERM is sent by people and schedulers,
+      // and stays a root cause.
       return value.code == SIGABRT ? 1 : 0;
     case cause_class::start:
     case cause_class::hung:
@@ -137,7 +137,7 @@ std::string describe(const cause& value) {
 }
 
 int exit_code_of(const cause& value) {
-  if (value.was_failing) return 1;  // as an exception of Python
+  if (value.was_failing) return 1;  // as after an exception in Python
   switch (value.kind) {
     case cause_class::exit:
       return value.code > 0 && value.code < 256 ? value.code : 1;

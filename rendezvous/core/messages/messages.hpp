@@ -1,11 +1,11 @@
 // The messages between a daemon, its agents, and the tethers between agents.
 //
-// They carry state, not events (DESIGN.md): the newest replaces what has not been sent, all
-// of it is said again on a new connection, and what is older than the newest seen is ignored. The
-// bytes are made and read by protocol/agent.hpp; this header is what core needs of them.
+// They carry state, not events (DESIGN.md): the newest replaces what has not been sent yet, all of
+// it is sent again on a new connection, and what is older than the newest seen is ignored.
+// protocol/agent.hpp encodes and decodes the bytes; this header is what core needs of them.
 //
-// A daemon_message is shared as `shared_ptr<const>`, so that one that
-// goes to all members is encoded once.
+// A daemon_message is shared as `shared_ptr<const>`, so that one that goes to all members is
+// encoded once.
 #pragma once
 
 #include "rendezvous/base/exit_codes.hpp"
@@ -26,11 +26,11 @@ namespace ddprun {
 
 inline constexpr std::uint32_t agent_protocol_version = 4;
 inline constexpr std::size_t line_bytes_max = 64 * 1024;
-// Of the first line that an agent says: whoever says it is still a stranger. All that an agent may
-// have to say in it takes 12 KB, and 36 KB if each byte of a tail has to be escaped.
+// The limit for an agent's first line, because its sender is still a stranger. All that an agent
+// may have to say in it takes 12 KB, and 36 KB if each byte of a tail has to be escaped.
 inline constexpr std::size_t hello_bytes_max = 48 * 1024;
-// Of numbers that grow: exact in every JSON reader. What a daemon counts on from what a peer says
-// starts at half of it at most, so that it never gets there.
+// The limit for numbers that grow: exact in every JSON reader. Where a daemon counts on from a
+// number that a peer names, that number is at most half of it, so that the limit is never reached.
 inline constexpr std::uint64_t count_max = std::uint64_t{1} << 53;
 inline constexpr std::uint64_t count_said_max = count_max / 2;
 inline constexpr duration age_max = std::chrono::hours(24 * 365);
@@ -51,8 +51,8 @@ struct cause {
   std::int64_t process = 0;   // pid on its host; 0: none
   int code = 0;               // exit: the status; signal: the number; start: errno; else 0
   bool by_our_stop = false;   // the worker ended after we had asked it to
-  bool is_secondary = false;  // by its own words it ended because another one was gone
-  bool was_failing = false;   // by_our_stop: it had said before why it fails, and that is the text
+  bool is_secondary = false;  // it says itself that it ended because another one was gone
+  bool was_failing = false;   // by_our_stop: it had said before why it fails, and `text` is that
   duration age{};             // at the moment of sending
   std::string text;           // "cannot execute train.py: Permission denied"
   std::string tail;           // last lines of stderr, valid UTF-8
@@ -66,8 +66,8 @@ struct role_ranks {
   bool operator==(const role_ranks&) const = default;
 };
 
-// What the leader of a round gives all its members with their assignment. It is passed on and never
-// looked into: what it means is between the launchers on both ends.
+// What the leader of a round gives all its members with their assignment. It is passed on unread;
+// only the launchers on both ends know what it means.
 struct leader_data {
   // ASCII from ' ' to '~' without '"' and '\\', so that it takes as many bytes on the wire; at most
   // leader_data_bytes_max. It may be a secret, and is shown nowhere.
@@ -76,7 +76,7 @@ struct leader_data {
   bool operator==(const leader_data&) const = default;
 };
 
-// A member's place in a round. Constant in size, whatever the size of the world.
+// A member's assignment in a round. Constant in size, whatever the size of the world.
 struct assignment {
   std::uint32_t group_rank = 0;
   std::uint32_t group_world_size = 1;  // nodes in the round
@@ -93,7 +93,7 @@ struct assignment {
 
 // Agent -> daemon.
 
-// A tether that was let go.
+// A tether that was let go, by its last ack.
 struct tether_age {
   std::uint32_t group_rank = 0;  // of the other end: the leader's 0, or at the leader a member's
   duration age{};                // since the leader gave its last ack on it, or the member had it
@@ -109,18 +109,18 @@ struct status {
   round_number round_told = 0;    // the newest that the daemon has named to it, in or not; >= round
   std::uint64_t desired_seq = 0;  // of the newest `desired` it has obeyed in this instance
   member_phase phase = member_phase::joined;
-  // In `round`; none while joined or preparing. Said in the hello alone: whoever has welcomed this
+  // In `round`; none while joined or preparing. In the hello only: a daemon that has welcomed this
   // agent knows it from there, or has assigned it.
   std::optional<ddprun::assignment> assignment;
-  duration ran{};                       // since its workers were started; in the hello alone, too
+  duration ran{};                       // since its workers were started; in the hello only, too
   std::uint16_t service_port = 0;       // leader: where tethers are accepted in `round`; 0: not yet
   std::uint16_t master_port = 0;        // leader: what the workers will be told; 0: not yet
   ddprun::leader_data leader_data;      // leader, once prepared
   std::uint32_t restarts_used = 0;      // highest it has been told
   std::uint32_t restarts_forgiven = 0;  // the same
   std::uint32_t unkillable = 0;         // workers that SIGKILL did not end
-  // While starting: bytes that have been put back for its workers since that began. It may take
-  // long, and start_timeout counts anew as long as it grows.
+  // While starting: bytes that have been put back for its workers so far. It may take long, and
+  // start_timeout begins again as long as the number grows.
   std::uint64_t restored = 0;
   std::string unhealthy;          // what its health check found; empty: nothing
   bool succeeded = false;         // its workers of `round` ended with 0, though it says stopped
@@ -128,7 +128,7 @@ struct status {
   int signal = 0;                 // that asked it to leave; SIGINT asks the whole run to stop
   std::vector<cause> causes;      // of `round`, at most causes_max, the likeliest first
   std::vector<ended_ranks> ends;  // of `round`, of this node, once no worker of it lives
-  // Of `round`, once it stops here: tethers that had been without an ack for long, at most
+  // Of `round`, once it stops here: tethers that have long been without an ack, at most
   // tether_ages_max, the oldest first.
   std::vector<tether_age> tether_ages;
   std::optional<ddprun::stall> stall;  // none of its ranks moves; none: they do, or nobody looks
@@ -151,31 +151,32 @@ struct hello {
   std::string own_address;                 // of its socket towards the daemon
   bool hosts_daemon = false;               // the daemon that it speaks to lives in its process
   std::string script;                      // what its workers run, without folder and arguments
-  // What its instance was opened with, as a daemon told it; in none as yet, what it starts itself.
+  // What opened its instance, as a daemon told it; without an instance, what this node starts
+  // itself.
   std::optional<started_job> job;
   run_settings settings;
   status state;
   bool operator==(const hello&) const = default;
 };
 
-// Its node rank, which it then has, is to be its group rank.
+// Whether its node rank, which it then has, is to be its group rank.
 inline bool is_exact(const hello& greeting) {
   return greeting.settings.ranks == rank_policy::exact;
 }
 
-// The last word of an agent: no worker of it lives. It is proof of death.
+// The last message of an agent: none of its workers lives. It is proof of that.
 struct goodbye {
   session_id session;
   bool operator==(const goodbye&) const = default;
 };
 
-// A guardian's word on a connection of its own: the agent is dead and its workers are killed. Where
-// the daemon lived in that agent the next one knows no such session: it is told where the workers
-// were, too.
+// A guardian's message, on a connection of its own: the agent is dead and its workers are killed.
+// If the daemon lived in that agent, the next one does not know the session, so the message also
+// says where the workers were.
 struct guardian_word {
   std::string run_id;
   session_id session;
-  instance_id instance = 0;  // none: 0, and the others do not count
+  instance_id instance = 0;  // 0: none, and the other fields do not count
   round_number round = 0;
   std::uint32_t group_rank = 0;
   std::string node;                // its label
@@ -193,13 +194,14 @@ struct welcome {
   bool operator==(const welcome&) const = default;
 };
 
-// The daemon has read the status `seq`: the agent's lease is renewed from when that was sent.
+// The daemon has read the status `seq`: the agent's lease is renewed from when that status was
+// sent.
 struct ack {
   std::uint64_t seq = 0;
   bool operator==(const ack&) const = default;
 };
 
-// A node that has been missing since a round ended: for people.
+// A node that has been missing since a round ended, for people.
 struct departure {
   std::string what;  // "node-b (10.0.0.2, ranks 2 and 3) was lost"
   duration age{};    // at the moment of sending
@@ -219,26 +221,26 @@ struct desired {
   std::uint32_t group_world_size = 0;            // prepare: how many tethers to expect
   std::string master_address;                    // prepare: where the leader will be dialled
   std::optional<ddprun::assignment> assignment;  // run
-  std::string members;              // run: who is where, for people (core/run/members_text.hpp)
-  duration grace{};                 // stop: from the request to end to SIGKILL
-  int signal = 0;                   // stop: that request, where a person has sent it; 0: SIGTERM
-  int exit_code = 0;                // close: ddprun's; stop: the run's, 0: a round may follow
-  bool is_unreported = false;       // stop: no report will say why, so `text` does
+  std::string members;         // run: which ranks are where, for people (core/run/members_text.hpp)
+  duration grace{};            // stop: from the request to end to SIGKILL
+  int signal = 0;              // stop: that request, where a person has sent it; 0: SIGTERM
+  int exit_code = 0;           // close: ddprun's; stop: the run's, 0: a round may follow
+  bool is_unreported = false;  // stop: no report will say why, so `text` does
   std::optional<cause> root_cause;  // close: why
-  std::string text;                 // for people: whom we wait for, why we stop, how it ended
-  // wait: how long what the first clause of `text` says goes on at most; 0: that is not known
+  std::string text;  // for people: which nodes we wait for, why we stop, how it ended
+  // wait: how long the wait that the first clause of `text` names lasts at most; 0: not known
   duration left{};
   bool is_last_call = false;       // wait: then a round starts, else the run gives up
   std::optional<departure> gone;   // wait: since the round before
-  std::string news;                // for people, once: who has taken whose place
+  std::string news;                // for people, once: which nodes were replaced by which
   std::string warning;             // for people, once: what may have been started wrongly
   std::optional<started_job> job;  // what the instance was opened with
   std::optional<hung_rank> hung;   // run: to the node of that rank, and to the leader
   bool operator==(const desired&) const = default;
 };
 
-// How a round ended, said once to each member that is here when it is over. It is for people:
-// nothing follows from it, and who misses it hears the cause when the run is closed.
+// How a round ended, sent once to each member that is here when it is over. It is for people:
+// nothing depends on it, and a node that misses it is told the cause when the run is closed.
 struct round_report {
   instance_id instance = 0;
   round_number round = 0;
@@ -256,15 +258,15 @@ struct round_report {
   bool operator==(const round_report&) const = default;
 };
 
-// The session is over before it began or went on; `text` says why and what to do.
+// The daemon ends the session, or does not begin it; `text` says why and what to do.
 struct refused {
   int exit_code = refused_exit_code;
   std::string text;
   bool operator==(const refused&) const = default;
 };
 
-// This daemon may not decide, as another one may: try the next endpoint. Unlike `refused` it is no
-// reason to exit.
+// This daemon may not decide, because another one may: try the next endpoint. Unlike `refused` it
+// is no reason to exit.
 struct not_primary {
   std::string text;
   bool operator==(const not_primary&) const = default;
@@ -283,12 +285,12 @@ struct tether_hello {
 
 struct tether_beat {
   std::uint64_t seq = 0;
-  bool succeeded = false;  // its workers have ended well: nobody need stay for it
+  bool succeeded = false;  // its workers have succeeded: nobody need stay for it
   bool operator==(const tether_beat&) const = default;
 };
 
 struct tether_ack {
-  std::uint64_t seq = 0;  // of the beat it answers; the hello counts as 0
+  std::uint64_t seq = 0;  // of the beat that it acknowledges; the hello counts as 0
   bool operator==(const tether_ack&) const = default;
 };
 

@@ -84,7 +84,7 @@ std::string detail_text(const ended_ranks& value) {
 
 namespace {
 
-// At most a year, which is more than any round lasts.
+// At most a year, which is longer than any round.
 bool read_after(std::string_view& text, std::chrono::milliseconds& value) {
   constexpr std::int64_t most = std::int64_t{366} * 24 * 3600 * 1000;
   std::int64_t number = 0;
@@ -130,7 +130,7 @@ bool read_detail(std::string_view text, ended_ranks& value) {
 
 namespace {
 
-// What is known of both.
+// Keeps only what is known of both.
 void join_details(ended_ranks& whole, const ended_ranks& part) {
   if (whole.after && part.after) {
     whole.after->first = std::min(whole.after->first, part.after->first);

@@ -3,7 +3,7 @@
 namespace ddprun {
 namespace {
 
-// A field without a row does not compile.
+// A field without a row must not compile.
 static_assert(timer_table.size() * sizeof(duration) == sizeof(timers));
 
 template <typename Row>
@@ -44,7 +44,7 @@ std::string problem_in(const count_row& row, const run_settings& settings) {
          std::to_string(row.max);
 }
 
-// A word is one of its own: nothing else is read.
+// A word setting needs no check: only its own words can be read.
 template <typename Word>
 std::string problem_in(const word_row<Word>&, const run_settings&) {
   return {};
@@ -77,7 +77,7 @@ std::string long_settle(const timers& timing) {
   return is_longer("settle", timing.settle, "settle_max", timing.settle_max);
 }
 
-// What a failure soon after the start uses up would be refilled before that.
+// A shorter window would refill what failures soon after the start use up.
 std::string early_refill(const timers& timing) {
   const duration window = timing.restart_window;
   if (window == duration::zero() || window >= timing.startup_window) return {};
@@ -97,7 +97,7 @@ std::string value_text(const count_row& row, const run_settings& settings) {
 std::string seconds_text(duration value) {
   using namespace std::chrono;
   if (value < duration::zero()) {
-    // The most negative one has no positive twin.
+    // The smallest number has no positive counterpart.
     return "-" + seconds_text(-std::max(value, -duration::max()));
   }
   const auto whole = duration_cast<seconds>(value).count();

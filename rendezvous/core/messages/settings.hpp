@@ -1,7 +1,7 @@
 // Settings are the values on which all nodes of a run must agree.
 //
-// They travel with every hello as a list of name = value, so that a refusal can name the
-// difference, and the daemon hands the timers back in the welcome, so that both sides use the same.
+// Every hello carries them as a list of name = value, so that a refusal can name the difference.
+// The daemon returns the timers in the welcome, so that both sides use the same.
 #pragma once
 
 #include "rendezvous/core/messages/types.hpp"
@@ -39,16 +39,17 @@ struct timers {
   bool operator==(const timers&) const = default;
 };
 
-// No timer is longer: a run waits for people, not for years. So much --rdzv-conf takes, too.
+// The longest value of a timer: a run waits for people, not for years. --rdzv-conf accepts no more
+// either.
 inline constexpr duration timer_max = std::chrono::hours(24 * 30);
 
 inline constexpr std::uint32_t nodes_per_run_max = 1'000'000;
 inline constexpr std::uint32_t workers_per_node_max = 4096;
 
-// Timers with everything that depends on `node_timeout` derived from it.
+// The timers that follow from this `node_timeout`.
 timers timers_for(duration node_timeout);
 
-// Their rows in settings_table.hpp have the ranges.
+// Their ranges are in their rows in settings_table.hpp.
 struct run_settings {
   std::uint32_t nodes_min = 1;
   std::uint32_t nodes_max = 1;
@@ -72,24 +73,24 @@ using named_values = std::vector<std::pair<std::string, std::string>>;
 named_values to_named_values(const run_settings& settings);
 
 // The first setting that no machine can work with, as "reconnect_grace is 31536000 s, and may be
-// 0.001 to 2592000 s"; empty where there is none. A peer's settings are checked with it.
+// 0.001 to 2592000 s"; empty: there is none. A peer's settings are checked by it.
 std::string problem_of(const timers& timing);
 std::string problem_of(const run_settings& settings);
 
-// A setting that two have differently, as a person would type it: "nnodes", "2:2" and "1:4".
+// A setting in which two nodes differ, as a person would type it: "nnodes", "2:2" and "1:4".
 struct setting_difference {
   std::string name;
   std::string one;
   std::string other;
 };
 
-// Takes over what all nodes have as the first has it (timer_row::is_of_first).
+// Takes over the timers that all nodes have from the first one (timer_row::is_of_first).
 void take_from_first(timers& own, const timers& first);
 
-// The two can be nodes of one run: they have the same in all that is compared.
+// Whether both can be nodes of one run: they agree in all that is compared.
 bool agree(const run_settings& one, run_settings other);
 
-// The first of them; none where the two agree.
+// The first difference; none: the two agree.
 std::optional<setting_difference> first_difference(const run_settings& one, run_settings other);
 
 }  // namespace ddprun

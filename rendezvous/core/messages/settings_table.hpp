@@ -1,8 +1,8 @@
 // The settings of a run, each told once: a field of `timers` or `run_settings`, and a row here.
 //
-// From the rows come the options and --rdzv-conf, --help, the fields on the wire, what is compared
-// between nodes, and the texts of refusals. What a timer is for stands in its row, as people read
-// it. A new one is a field and a row, in the order in which a difference is looked for.
+// The rows give the options and --rdzv-conf, --help, the fields on the wire, what is compared
+// between nodes, and the texts of refusals. The row of a timer says what it is for, as people read
+// it. A new setting is a field and a row, in the order in which differences are looked for.
 #pragma once
 
 #include "rendezvous/core/messages/settings.hpp"
@@ -20,24 +20,22 @@
 namespace ddprun {
 
 // A timer: NAME=SECONDS in --rdzv-conf, "NAME_us" in whole microseconds on the wire. A peer may
-// say `min` to timer_max; a person, in whole milliseconds, what is not 0 either, unless
-// `may_be_zero`.
+// send `min` to timer_max; a person may type whole milliseconds, and 0 only if `may_be_zero`.
 struct timer_row {
   std::string_view name;
   duration timers::*field;
   std::string_view help;
-  duration min{};  // what is shorter would make a machine spin
+  duration min{};  // a shorter one would make a machine spin
   bool may_be_zero = false;
-  // It is not compared between nodes: all of them have that of the first.
+  // Not compared between nodes: all of them take the first node's.
   bool is_of_first = false;
-  // What it is when it is not given, from the rows above; null: as in a fresh `timers`.
+  // Its value if it is not given, from the rows above; null: as in a default `timers`.
   duration (*follows)(const timers&) = nullptr;
-  // Why it is of no use beside the others, else empty. People are told; a machine gets
-  // along with it.
+  // Why it is useless beside the others; empty: it is not. People are told; a machine copes.
   std::string (*contradiction)(const timers&) = nullptr;
 };
 
-// The words of `contradiction`.
+// The functions for `contradiction`.
 std::string slow_heartbeat(const timers& timing);
 std::string long_grace(const timers& timing);
 std::string useless_isolation(const timers& timing);
@@ -86,8 +84,8 @@ inline constexpr std::array timer_table = {
     timer_row{.name = "drain_grace",
               .field = &timers::drain_grace,
               .help = "from SIGTERM to SIGKILL when a node leaves the run",
-              // torchrun compares no --shutdown-timeout, whose variable may be in the environment
-              // of one node only; but the daemon has to know for how long any node may take.
+              // torchrun does not compare --shutdown-timeout, whose variable may be set on one node
+              // only; but the daemon has to know how long any node may take.
               .is_of_first = true},
     timer_row{.name = "kill_wait",
               .field = &timers::kill_wait,
@@ -137,7 +135,7 @@ inline constexpr std::array timer_table = {
               .help = "how long a round counts as alive while no node of it can be reached"},
 };
 
-// Timers of which `read(row, value)` changes those that are given; the others follow from them.
+// Timers for which `read(row, value)` sets those that are given; the others follow from them.
 template <std::invocable<const timer_row&, duration&> Read>
 timers read_timers(Read&& read) {
   timers timing;
@@ -149,15 +147,15 @@ timers read_timers(Read&& read) {
   return timing;
 }
 
-// The first timer that is of no use beside the others, as "settle 6 s is longer than settle_max
-// 5 s"; empty: none.
+// The first timer that is useless beside the others, as "settle 6 s is longer than settle_max 5 s";
+// empty: none.
 std::string contradiction_in(const timers& timing);
 
 // What the rows of all settings tell people. In `help` {} stands for the default.
 struct setting_words {
   std::string_view name;     // of the option
-  bool in_torchrun = false;  // it has this option, too
-  std::string_view heading;  // under which --help has it
+  bool in_torchrun = false;  // torchrun has this option, too
+  std::string_view heading;  // under which --help shows it
   std::string_view help;
 };
 
@@ -180,7 +178,7 @@ struct count_row {
   std::string_view counted;  // "the number of ... is"
 };
 
-// One of the words of an enumeration whose last value is `last`.
+// A word of an enumeration whose last value is `last`.
 template <typename Word>
 struct word_row {
   setting_words words;

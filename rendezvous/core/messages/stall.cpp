@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// More kinds of places than this are told as a number.
+// Further kinds of places are only counted.
 constexpr std::size_t groups_told_max = 4;
 constexpr std::size_t ranks_named_max = 3;
 
@@ -52,7 +52,7 @@ std::vector<alike_ranks> groups_of(const std::vector<stalled_ranks>& ranks) {
   return groups;
 }
 
-// The first of the fewest that stand alike.
+// The first rank of the smallest group that stands alike.
 std::uint32_t odd_one(const std::vector<stalled_ranks>& ranks) {
   std::map<std::string_view, std::size_t> alike;
   for (const stalled_ranks& one : ranks)

@@ -1,8 +1,9 @@
-// Ranks that stand still: what a node says of its own, and the rules by which one of them is named.
+// Ranks that stand still: what a node reports of its own, and the rules by which one of them is
+// named.
 //
-// A node says it when none of its ranks has moved for its limit (the first witness), and two looks
-// at where they stand have found the same (the second). The rules are those of one node for its own
-// ranks, and of the daemon for all of a round, of which every node must have said so:
+// A node reports a stall when none of its ranks has moved for its limit (the first witness), and
+// two looks found them in the same places (the second). One node applies the rules to its own
+// ranks, and the daemon to all ranks of a round, once every node has reported a stall:
 //
 //   a rank is stopped (SIGSTOP)                        that one
 //   a rank is at a place that nobody can see           nobody
@@ -30,23 +31,23 @@ enum class stall_kind {
 };
 std::string_view to_string(stall_kind value);  // the word of the protocol
 
-// Ranks that follow each other and stand alike.
+// Consecutive ranks that stand alike.
 struct stalled_ranks {
   std::uint32_t first = 0;
-  std::uint32_t last = 0;  // this one, too; >= first
+  std::uint32_t last = 0;  // inclusive; >= first
   stall_kind kind = stall_kind::unseen;
-  std::string words;  // "waited in all_reduce, step (train.py:41)", behind who it is
+  std::string words;  // "waited in all_reduce, step (train.py:41)", after who it is
   bool operator==(const stalled_ranks&) const = default;
 };
 
-// Of one node. What is beyond is not told.
+// How many one node reports; further ones are left out.
 inline constexpr std::size_t stalled_ranks_max = 8;
 inline constexpr std::size_t stall_words_bytes_max = 160;
 
-// A node none of whose ranks moves.
+// What a node reports while none of its ranks moves.
 struct stall {
   duration age{};          // since the last move of any, at the moment of sending
-  bool is_learnt = false;  // nobody has set the limit that it has passed
+  bool is_learnt = false;  // the limit that has passed was learnt: no person has set it
   std::vector<stalled_ranks> ranks;
   bool operator==(const stall&) const = default;
 };
@@ -58,11 +59,11 @@ struct hung_rank {
   bool operator==(const hung_rank&) const = default;
 };
 
-// In a size that does not grow with the node: stretches that touch made one, those that say most
-// first.
+// Bounded in size, whatever the size of the node: adjacent ranges are joined, and those that say
+// most come first.
 std::vector<stalled_ranks> in_short(std::vector<stalled_ranks> ranks);
 
-// Only what is of these ranks, `count` from `first` on.
+// Only the part about these ranks, `count` from `first` on.
 std::vector<stalled_ranks> within(const std::vector<stalled_ranks>& ranks, std::uint32_t first,
                                   std::uint32_t count);
 
@@ -75,7 +76,7 @@ struct stall_scope {
   bool needs_waiting = false;  // a limit is learnt: somebody must wait in a collective
 };
 
-// None: it cannot be said who it is.
+// None: it is not known which rank hangs.
 std::optional<std::uint32_t> rank_that_hangs(const std::vector<stalled_ranks>& ranks,
                                              const stall_scope& scope);
 

@@ -4,7 +4,7 @@ namespace ddprun {
 
 namespace {
 
-// "train_b.py, started 10:31 on node-a"; empty where nothing is known.
+// "train_b.py, started 10:31 on node-a"; empty: nothing is known.
 std::string described(const std::optional<started_job>& job) {
   if (!job) return {};
   std::string start;

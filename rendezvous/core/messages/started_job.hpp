@@ -1,9 +1,10 @@
-// What a job is by its start: the program and arguments of the node that opened it, when and where.
+// What identifies a job by its start: the program and arguments of the node that opened it, when
+// and where.
 //
-// The digest is of that node's command line alone, as nodes of one job may differ in arguments.
-// Before a daemon goes on with what another one has left (agents that dial on, a record of an
-// earlier daemon) it asks whether both are one job: nodes that leave --rdzv-id out all have one run
-// id.
+// The digest covers that node's command line only, because nodes of one job may differ in
+// arguments. Before a daemon goes on with what another one has left (agents that dial on, a record
+// of an earlier daemon) it checks whether both are one job, because nodes without --rdzv-id all
+// have one run id.
 #pragma once
 
 #include <optional>
@@ -12,11 +13,12 @@
 
 namespace ddprun {
 
-// Of whoever leaves --rdzv-id out; torchrun's, too.
+// The run id of nodes without --rdzv-id, as in torchrun.
 inline constexpr std::string_view default_run_id = "none";
 
 struct started_job {
-  // Of program and arguments, in hexadecimal. Empty: a person gave the run its id, which tells.
+  // Of program and arguments, in hexadecimal. Empty: a person has given the run its id, which
+  // identifies it.
   std::string digest;
   std::string program;  // without folder and arguments, for messages
   std::string started;  // by the clock of that node, for messages: "10:31"
@@ -30,7 +32,8 @@ struct opened_run {
   started_job job;
 };
 
-// A peer that does not say what was started, or whose run has an id of its own, is believed.
+// Whether both are one job. A peer that does not say what was started, or whose run has an id of
+// its own, is believed.
 bool is_same_job(const std::optional<started_job>& one, const std::optional<started_job>& other);
 
 // "another job (train_b.py, started 10:31 on node-a)"; what is not known is left out.

@@ -1,5 +1,5 @@
-// The words of a run: identities and phases, shared by the daemon, the agents and the
-// protocol between them. Names follow PyTorch's torch elastic where it has one.
+// The vocabulary of a run: identities and phases, shared by the daemon, the agents and the protocol
+// between them. Names follow torch elastic where it has one.
 #pragma once
 
 #include "rendezvous/base/time.hpp"
@@ -26,10 +26,10 @@ using instance_id = std::uint64_t;
 // A round is one life of the worker group within an instance. The first is 1; 0 means none.
 using round_number = std::uint64_t;
 
-// Names one connection of the daemon for as long as that daemon lives; never used again.
+// Identifies one connection of the daemon for as long as that daemon lives; never used again.
 using connection_id = std::uint64_t;
 
-// Where a member stands in its round, in its own words (DESIGN.md).
+// How far a member is in its round, as it says itself (DESIGN.md).
 enum class member_phase {
   joined,     // in no round
   preparing,  // the leader opens the round's service; done when the status carries its ports
@@ -40,7 +40,7 @@ enum class member_phase {
   failed,     // a worker failed; the causes are in the status
   stopping,   // takes its workers down
   stopped,    // no worker of this round lives here (or those that do are named as unkillable)
-  lost,       // the daemon's word only: silent, or fenced
+  lost,       // set by the daemon only: silent, or fenced
 };
 
 enum class run_phase { gathering, settling, preparing, running, stopping, closed };
@@ -63,7 +63,7 @@ enum class store_mode { agent, worker };
 // What a join does to a run that is under way.
 enum class join_policy { wait, restart };
 
-// What a node's rank, as a person has numbered the nodes, is to its group rank.
+// How a node's rank, as a person has numbered the nodes, relates to its group rank.
 enum class rank_policy { hint, exact };
 
 std::string_view to_string(member_phase phase);

@@ -15,7 +15,7 @@ std::string over(std::string_view name, std::uint64_t value, std::uint64_t most)
   return std::string(name) + " " + std::to_string(value) + " is over " + std::to_string(most);
 }
 
-// As of an agent: what nobody's end is asked for by would leave workers as they are.
+// As for an agent: a signal that asks nobody to end would leave the workers as they are.
 bool asks_to_leave(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
 }

@@ -3,7 +3,7 @@
 namespace ddprun::core {
 namespace {
 
-// Agents of 0.1.0 may end theirs with a line feed, which was made a blank.
+// Agents of 0.1.0 may end their version with a line feed, which was turned into a blank.
 std::string_view trimmed(std::string_view version) {
   return version.substr(0, version.find_last_not_of(' ') + 1);
 }
