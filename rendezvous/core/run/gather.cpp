@@ -179,7 +179,7 @@ bool run::state::start_round(settings_group& group) {
   }
   if (from.size() < group.settings().nodes_min) return false;
   fix_settings(group);
-  current.warning = misfits(options, current, nodes, now);
+  current.warning = misfits(options, current, groups, now);
   const rank_assignment chosen = assign_ranks(rank_candidates(from), current.settings->nodes_max);
   note_changes(current, real_now, from, chosen);
   rounds.take_next();
@@ -311,6 +311,11 @@ bool gathering::count(node& who, bool is_candidate) {
   const std::uint32_t change = is_candidate ? 1 : -1U;
   who.group->here_ += change;
   here_ += change;
+  if (is_candidate) {
+    counted_.emplace(who.order, &who);
+  } else {
+    counted_.erase(who.order);
+  }
   DDPRUN_ASSERT(who.group->here_ <= who.group->nodes_ && who.group->here_ <= here_);
   return true;
 }

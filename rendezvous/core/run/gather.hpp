@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -59,6 +60,8 @@ class gathering {
   // Sets whether the node is a candidate. True: that has changed.
   bool count(node& who, bool is_candidate);
   std::uint32_t here() const { return here_; }  // of all groups
+  // Those to be chosen from, of all groups, by join order. A daemon may remember thousands more.
+  const std::map<std::uint64_t, const node*>& counted() const { return counted_; }
 
   // The group that a round can start with: the largest of those that are full, or whose last call
   // is over. Also updates the last calls, so it is called after every event. `since`: when this
@@ -91,6 +94,7 @@ class gathering {
   static bool is_ready(settings_group& one, machine_time now, machine_time since);
 
   std::list<settings_group> groups_;
+  std::map<std::uint64_t, const node*> counted_;
   std::uint32_t here_ = 0;
   bool is_fixed_ = false;
 };

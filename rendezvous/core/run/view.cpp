@@ -22,11 +22,10 @@ std::string nodes_text(const run_settings& settings) {
 }  // namespace
 
 // "; here: node-a (2 workers), node-b (1 worker)".
-std::string here_text(const roster& nodes, const gathering& groups) {
+std::string here_text(const gathering& groups) {
   std::string text;
   std::size_t named = 0;
-  for (const auto& [order, who] : nodes) {
-    if (!who->counted) continue;
+  for (const auto& [order, who] : groups.counted()) {
     if (named == names_max) break;
     text += (named++ == 0 ? "; here: " : ", ") + who->label() + " (" +
             counted(who->greeting.worker_count, "worker") + ")";
@@ -56,11 +55,11 @@ std::string run::state::gathering_reason() const {
   if (has_claims) {
     return "nodes that run a round have come, and this daemon does not know it: waiting for the "
            "others of that round" +
-           here_text(nodes, groups);
+           here_text(groups);
   }
   if (is_recovering(phase, claims)) {
     return "the daemon has just started and waits for nodes that may still run this run" +
-           here_text(nodes, groups);
+           here_text(groups);
   }
   if (groups.empty()) return "waiting for nodes; none is here";
   std::vector<const settings_group*> by_size;
@@ -84,8 +83,8 @@ std::string run::state::gathering_reason() const {
     text = "enough nodes are here (" + std::to_string(group.here()) + " of " + nodes_text(wanted) +
            "), last call for more nodes";
   }
-  text += here_text(nodes, groups);
-  if (by_size.size() > 1) text += disagreement(options, nodes, *by_size[0], *by_size[1]);
+  text += here_text(groups);
+  if (by_size.size() > 1) text += disagreement(options, groups, *by_size[0], *by_size[1]);
   if (!current.refusal.empty() && !group.is_full()) text += "; " + current.refusal;
   if (waits) text += neighbour_text(neighbour);
   text += older_reason(current, older, closed, earlier, nodes, clock);
@@ -134,11 +133,11 @@ std::string run::state::reason() const {
     case run_phase::settling:
       if (choice.is_pausing(now)) {
         return "the next round waits " + to_text(current.quick.pause(timing().backoff_max)) + ": " +
-               quick_row_text(current, timing()) + here_text(nodes, groups);
+               quick_row_text(current, timing()) + here_text(groups);
       }
       if (choice.is_for_words())
-        return "waiting to hear from nodes that were silent" + here_text(nodes, groups);
-      return "waiting for quiet after: " + current.last_end + here_text(nodes, groups);
+        return "waiting to hear from nodes that were silent" + here_text(groups);
+      return "waiting for quiet after: " + current.last_end + here_text(groups);
     case run_phase::preparing:
       if (is_prepared(current, rounds, memberships) && !is_recorded()) {
         return "round " + std::to_string(rounds.newest()) +

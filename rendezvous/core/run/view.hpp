@@ -18,7 +18,7 @@ class round_numbers;
 class round_stop;
 class settings_group;
 
-std::string here_text(const roster& nodes, const gathering& groups);
+std::string here_text(const gathering& groups);
 std::string missing_ranks(const roster& nodes, const settings_group& group);
 member_view member_seen(const round_memberships& memberships, const node& who, machine_time at);
 std::string stopping_reason(const current_instance& current, const round_numbers& rounds,

@@ -45,7 +45,7 @@ void run::state::tell_wait(node& who) {
     limit_wait(value);
     if (is_missed(phase, groups, choice, now)) value.gone = current.gone.told(real_now);
     if (phase == run_phase::gathering) {
-      value.warning = misfits(options, current, nodes, now);
+      value.warning = misfits(options, current, groups, now);
       if (value.warning.empty()) value.warning = current.unable.text;
     }
     const std::uint64_t newest = value.seq;
@@ -101,11 +101,11 @@ const node* run::state::first_here() const {
     return nullptr;
   }
   const node* first = nullptr;
-  for (const auto& [order, who] : nodes) {
-    if (!who->counted || !is_audible(current, now, *who)) continue;
-    if (who->hosts_us) return who.get();
+  for (const auto& [order, who] : groups.counted()) {
+    if (!is_audible(current, now, *who)) continue;
+    if (who->hosts_us) return who;
     if (options.opened_by || first != nullptr) continue;  // other nodes may come before that agent
-    first = who.get();
+    first = who;
     if (groups.size() == 1) break;  // all have the same settings, so any will do
   }
   return first;
@@ -144,9 +144,9 @@ void run::state::remember_refusal(const hello& greeting) {
 }
 
 // "node-a", "node-a and 2 more".
-std::string names_in(const roster& nodes, const settings_group& group) {
-  for (const auto& [order, who] : nodes) {
-    if (!who->counted || who->group != &group) continue;
+std::string names_in(const gathering& groups, const settings_group& group) {
+  for (const auto& [order, who] : groups.counted()) {
+    if (who->group != &group) continue;
     const std::uint32_t others = group.here() - 1;
     return who->label() + (others == 0 ? "" : " and " + std::to_string(others) + " more");
   }
@@ -154,12 +154,12 @@ std::string names_in(const roster& nodes, const settings_group& group) {
 }
 
 // "; they disagree: node-a has max-restarts 3, node-b 5: ...".
-std::string disagreement(const run_options& options, const roster& nodes, const settings_group& one,
-                         const settings_group& other) {
+std::string disagreement(const run_options& options, const gathering& groups,
+                         const settings_group& one, const settings_group& other) {
   const auto found = first_difference(one.settings(), other.settings());
   if (!found) return {};
-  return "; they disagree: " + names_in(nodes, one) + (one.here() == 1 ? " has " : " have ") +
-         found->name + " " + found->one + ", " + names_in(nodes, other) + " " + found->other +
+  return "; they disagree: " + names_in(groups, one) + (one.here() == 1 ? " has " : " have ") +
+         found->name + " " + found->one + ", " + names_in(groups, other) + " " + found->other +
          ": start all nodes of run " + options.run_id + " with the same options";
 }
 
@@ -175,22 +175,22 @@ std::string full_text(const current_instance& current, const std::optional<start
 }
 
 std::string misfits(const run_options& options, const current_instance& current,
-                    const roster& nodes, machine_time now) {
-  const std::string scripts = different_scripts(options, nodes);
-  return scripts.empty() ? twins(current, nodes, now) : scripts;
+                    const gathering& groups, machine_time now) {
+  const std::string scripts = different_scripts(options, groups);
+  return scripts.empty() ? twins(current, groups, now) : scripts;
 }
 
 // In a run that nobody has given an id, two jobs may have met by chance. Arguments are not
 // compared, because nodes of one job may differ in them.
-std::string different_scripts(const run_options& options, const roster& nodes) {
+std::string different_scripts(const run_options& options, const gathering& groups) {
   if (options.run_id != default_run_id) return {};
   const node* first = nullptr;
   std::size_t seen = 0;
-  for (const auto& [order, who] : nodes) {
-    if (!who->counted || who->greeting.script.empty()) continue;
+  for (const auto& [order, who] : groups.counted()) {
+    if (who->greeting.script.empty()) continue;
     if (++seen > looked_at_max) return {};
     if (first == nullptr) {
-      first = who.get();
+      first = who;
     } else if (who->greeting.script != first->greeting.script) {
       return "nodes of this run start different scripts, " + first->greeting.script + " on " +
              first->label() + " and " + who->greeting.script + " on " + who->label() +
@@ -202,13 +202,12 @@ std::string different_scripts(const run_options& options, const roster& nodes) {
 }
 
 // Finds two agents on one host that nobody has told apart: each would take the same GPUs.
-std::string twins(const current_instance& current, const roster& nodes, machine_time now) {
+std::string twins(const current_instance& current, const gathering& groups, machine_time now) {
   std::map<std::string, const node*> found;
-  for (const auto& [order, who] : nodes) {
-    if (!who->counted || who->greeting.node_is_explicit || !is_audible(current, now, *who))
-      continue;
+  for (const auto& [order, who] : groups.counted()) {
+    if (who->greeting.node_is_explicit || !is_audible(current, now, *who)) continue;
     if (found.size() == looked_at_max) return {};
-    const auto [same, is_new] = found.try_emplace(who->lasting_name(), who.get());
+    const auto [same, is_new] = found.try_emplace(who->lasting_name(), who);
     if (is_new) continue;
     return same->second->label() + " and " + who->label() +
            " are agents of this run on one host: where that is meant, give each its own GPUs "

@@ -104,14 +104,14 @@ class departures {
 bool is_missed(const entered_phase& phase, const gathering& groups, const settle_timer& choice,
                machine_time now);
 std::string spare_advice(const current_instance& current, const round_memberships& memberships);
-std::string names_in(const roster& nodes, const settings_group& group);
-std::string disagreement(const run_options& options, const roster& nodes, const settings_group& one,
-                         const settings_group& other);
+std::string names_in(const gathering& groups, const settings_group& group);
+std::string disagreement(const run_options& options, const gathering& groups,
+                         const settings_group& one, const settings_group& other);
 std::string full_text(const current_instance& current, const std::optional<started_job>& newcomer);
-std::string different_scripts(const run_options& options, const roster& nodes);
-std::string twins(const current_instance& current, const roster& nodes, machine_time now);
+std::string different_scripts(const run_options& options, const gathering& groups);
+std::string twins(const current_instance& current, const gathering& groups, machine_time now);
 std::string neighbour_text(const neighbour_seen& neighbour);
 std::string misfits(const run_options& options, const current_instance& current,
-                    const roster& nodes, machine_time now);
+                    const gathering& groups, machine_time now);
 
 }  // namespace ddprun::core
