@@ -4,9 +4,13 @@
 //
 //   fuzz_NAME [--runs N] [--seed N] [FILE or FOLDER]...
 //
+// Without --runs a thorough test run (tests/support/effort.hpp) takes more mutations than a quick
+// one, and under a sanitizer fewer.
+//
 // An input that ends the process is left in crash-fuzz_NAME in the working folder, and its seed is
 // said: `--seed N --runs 1` makes the same one again. Without paths it takes
 // tests/fuzz/corpus/NAME.
+#include "tests/support/effort.hpp"
 #include "tests/support/source_tree.hpp"
 
 #include <algorithm>
@@ -40,6 +44,11 @@ constexpr std::size_t input_bytes_max = 4096;
 bytes current;
 std::string current_name;
 std::string crash_file;
+
+std::uint64_t runs_of_this_effort() {
+  const std::uint64_t thorough = ddprun::tests::is_sanitized ? 2000 : 10'000;
+  return ddprun::tests::is_thorough() ? thorough : ddprun::tests::is_sanitized ? 200 : 2000;
+}
 
 void say_last_words() {
   const std::string text = "\nfuzz: died with " + current_name + ", left in " + crash_file + "\n";
@@ -156,7 +165,7 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& paths) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::uint64_t runs = 10'000;
+  std::uint64_t runs = runs_of_this_effort();
   std::uint64_t seed = 1;
   std::vector<fs::path> paths;
   for (int index = 1; index < argc; ++index) {

@@ -2,10 +2,11 @@
 // SIGKILL at any moment, and the other a moment later, as a launcher does it: what was reported
 // saved, by either, is found, whole, by the next ones.
 //
-// DDPRUN_TEST_KILLS: how often (100).
+// DDPRUN_TEST_KILLS: how often (by the effort of the test run, up to 100 times).
 #include "tests/rendezvous/store/loopback.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/child_program.hpp"
+#include "tests/support/effort.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "worker/snapshot/snapshots.hpp"
 
@@ -24,7 +25,8 @@ using tests::temporary_folder;
 
 int kills_wanted() {
   const char* const text = std::getenv("DDPRUN_TEST_KILLS");
-  return text != nullptr && *text != '\0' ? std::atoi(text) : 100;
+  if (text != nullptr && *text != '\0') return std::atoi(text);
+  return static_cast<int>(cases_to_take(100, 25).size());
 }
 
 // A moment of no particular length.

@@ -1,5 +1,7 @@
 #include "tests/simulation/families.hpp"
 
+#include "tests/support/effort.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,9 +18,15 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
+std::uint64_t schedules_wanted() {
+  const std::uint64_t quick = tests::is_sanitized ? schedules_quick_sanitized : schedules_quick;
+  return number_from("DDPRUN_SIMULATION_SCHEDULES",
+                     tests::is_thorough() ? schedules_default : quick);
+}
+
 std::uint64_t scaled(std::uint64_t count, std::uint64_t least) {
-  const std::uint64_t wanted = number_from("DDPRUN_SIMULATION_SCHEDULES", schedules_default);
-  return std::max(least, count * std::min(wanted, schedules_default) / schedules_default);
+  const std::uint64_t wanted = std::min(schedules_wanted(), schedules_default);
+  return std::max(least, count * wanted / schedules_default);
 }
 
 namespace {
@@ -38,8 +46,9 @@ std::string play_family(const std::string& test, std::uint64_t count,
     return play_one(make(number_from("DDPRUN_SIMULATION_SEED", 0)),
                     std::getenv("DDPRUN_SIMULATION_SHRINK") != nullptr);
   }
-  const std::uint64_t wanted = number_from("DDPRUN_SIMULATION_SCHEDULES", schedules_default);
-  const std::uint64_t step = wanted >= schedules_default ? 1 : schedules_default / (wanted + 1) + 1;
+  const std::uint64_t wanted = std::min(schedules_wanted(), schedules_default);
+  // A share of each family, and of each one schedule at least.
+  const std::uint64_t share = (count * wanted + schedules_default - 1) / schedules_default;
   const std::uint64_t failures_most = number_from("DDPRUN_SIMULATION_FAILURES", 1);
   const auto began = std::chrono::steady_clock::now();
   std::string report;
@@ -47,7 +56,9 @@ std::string play_family(const std::string& test, std::uint64_t count,
   std::uint64_t played = 0;
   std::uint64_t failures = 0;
   const std::uint64_t first = number_from("DDPRUN_SIMULATION_FIRST", 0);
-  for (std::uint64_t index = 0; index < count && failures < failures_most; index += step) {
+  const std::uint64_t drawn = share < count ? tests::sample_seed() : 0;
+  for (const std::uint64_t index : tests::spread_sample(count, share, drawn)) {
+    if (failures == failures_most) break;
     const std::uint64_t seed = first + index;
     const outcome result = play(make(seed));
     ++played;

@@ -1,9 +1,11 @@
 // What the tests of scenario families share: how they run many schedules and report a failure, and
 // the settings from which they start.
 //
-// DDPRUN_SIMULATION_SCHEDULES scales a family down (or the general one up), DDPRUN_SIMULATION_FIRST
-// is the seed that it begins with, DDPRUN_SIMULATION_SEED plays one schedule of it alone and prints
-// the transcript, DDPRUN_SIMULATION_SHRINK leaves out its faults that do not matter.
+// DDPRUN_SIMULATION_SCHEDULES scales a family down (or the general one up); without it all are
+// played in a thorough test run, and a share of them otherwise, another one each time
+// (tests/support/effort.hpp). DDPRUN_SIMULATION_FIRST is the seed that it begins with,
+// DDPRUN_SIMULATION_SEED plays one schedule of it alone and prints the transcript,
+// DDPRUN_SIMULATION_SHRINK leaves out its faults that do not matter.
 #pragma once
 
 #include "tests/simulation/schedule.hpp"
@@ -14,14 +16,19 @@
 
 namespace ddprun::simulation {
 
-inline constexpr std::uint64_t schedules_default = 10'000;
+inline constexpr std::uint64_t schedules_default = 10'000;  // in a thorough run
+inline constexpr std::uint64_t schedules_quick = 2000;
+inline constexpr std::uint64_t schedules_quick_sanitized = 100;
 
 std::uint64_t number_from(const char* variable, std::uint64_t otherwise);
+
+// DDPRUN_SIMULATION_SCHEDULES, or what the effort of this test run makes it.
+std::uint64_t schedules_wanted();
 
 // How many of `count` are played when schedules are scaled down: `least`, or their share.
 std::uint64_t scaled(std::uint64_t count, std::uint64_t least = 10);
 
-// Plays schedule(first) to schedule(first + count - 1), or fewer, evenly spread, when schedules are
+// Plays schedule(first) to schedule(first + count - 1), or a sample of them when schedules are
 // scaled down; the first is DDPRUN_SIMULATION_FIRST (0). The result is empty, or says for each
 // failing one how to play it again; it ends after DDPRUN_SIMULATION_FAILURES of them (1).
 std::string play_family(const std::string& test, std::uint64_t count,

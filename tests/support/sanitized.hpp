@@ -1,5 +1,5 @@
 // Whether a sanitizer looks on: then all takes ten times as long, and a test that tries each of
-// many steps in each of many ways may try each step in one of them. The plain build has them all.
+// many steps in each of many ways may try fewer (effort.hpp).
 #pragma once
 
 namespace ddprun::tests {

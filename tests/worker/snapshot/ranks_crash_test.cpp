@@ -2,7 +2,10 @@
 // was reported saved is found again by both, and both say the same of each snapshot. Once on a disk
 // that shows all as it is, and on NFS, with each rank on the other machine in the next round.
 #include "tests/support/catch.hpp"
+#include "tests/support/effort.hpp"
 #include "tests/worker/snapshot/two_ranks.hpp"
+
+#include <array>
 
 namespace ddprun::tests {
 namespace {
@@ -42,19 +45,20 @@ TEST_CASE("an error of any step of either rank costs no earlier snapshot", "[sna
   for (std::uint32_t rank = 0; rank < two_ranks::ranks; ++rank) {
     const std::size_t steps = steps_of_a_ranks_life(rank, how, writers);
     REQUIRE(steps > 15);
-    for (std::size_t at = 0; at < steps; ++at) {
-      for (const std::size_t count : {std::size_t{1}, std::size_t{3}, ~std::size_t{0}}) {
-        INFO("shared by " << static_cast<int>(how) << ", writers " << writers << ", rank " << rank
-                          << ", step " << at << " of " << steps << ", fails " << count);
-        two_ranks test(how, writers);
-        test.live(1);
-        REQUIRE(test.reported == 30);
-        test.views[rank].fail(test.views[rank].steps() + at, count);
-        test.live(2, count == 3);
-        const std::string wrong = test.check(3);
-        INFO(test.messages.text());
-        REQUIRE(wrong == "");
-      }
+    const std::array counts = {std::size_t{1}, std::size_t{3}, ~std::size_t{0}};
+    for (const std::uint64_t number : cases_to_take(steps * counts.size(), 24)) {
+      const std::uint64_t at = number / counts.size();
+      const std::size_t count = counts[number % counts.size()];
+      INFO("shared by " << static_cast<int>(how) << ", writers " << writers << ", rank " << rank
+                        << ", step " << at << " of " << steps << ", fails " << count);
+      two_ranks test(how, writers);
+      test.live(1);
+      REQUIRE(test.reported == 30);
+      test.views[rank].fail(test.views[rank].steps() + at, count);
+      test.live(2, count == 3);
+      const std::string wrong = test.check(3);
+      INFO(test.messages.text());
+      REQUIRE(wrong == "");
     }
   }
 }

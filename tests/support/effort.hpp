@@ -1,0 +1,82 @@
+// Effort is how much of an exhaustive or randomised test is done. A test names its cases by number,
+// from 0 on, and asks here which of them to take: all of them in tests/run's `thorough`, which sets
+// DDPRUN_TEST_EFFORT=thorough; a sample of them otherwise (`quick`), and a quarter of that sample
+// under a sanitizer. The sample is spread over all cases and differs from run to run, so that in
+// some runs each case is taken. Its seed is printed when it is first drawn; DDPRUN_SEED=N takes the
+// sample of that run again.
+//
+// What may run a test by chance must be true in each case: a test whose cases are to fail somewhere
+// (a checker's own) takes all.
+//
+// Thread rule: any thread, as long as none changes the environment.
+#pragma once
+
+#include "tests/support/sanitized.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::tests {
+
+// Throws std::runtime_error for a word that it does not know.
+inline bool is_thorough() {
+  const char* const text = std::getenv("DDPRUN_TEST_EFFORT");
+  const std::string_view word = text == nullptr ? "" : text;
+  if (word == "thorough") return true;
+  if (word.empty() || word == "quick") return false;
+  throw std::runtime_error("DDPRUN_TEST_EFFORT is \"" + std::string(word) +
+                           "\": it may be quick or thorough");
+}
+
+// DDPRUN_SEED, or one that is drawn once a process; printed either way. Throws std::runtime_error
+// for one that is no number.
+inline std::uint64_t sample_seed() {
+  static const std::uint64_t seed = [] {
+    std::uint64_t value = std::random_device()();
+    if (const char* const text = std::getenv("DDPRUN_SEED"); text != nullptr && *text != '\0') {
+      const std::string_view word = text;
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+      if (error != std::errc() || end != word.data() + word.size()) {
+        throw std::runtime_error("DDPRUN_SEED is \"" + std::string(word) + "\": it is a number");
+      }
+    }
+    std::fprintf(stderr, "samples of tests: DDPRUN_SEED=%llu\n",
+                 static_cast<unsigned long long>(value));
+    return value;
+  }();
+  return seed;
+}
+
+// `most` of the numbers below `count`, in order: one of each of so many stretches of equal length.
+// All of them if `most` is `count` or more.
+inline std::vector<std::uint64_t> spread_sample(std::uint64_t count, std::uint64_t most,
+                                                std::uint64_t seed) {
+  most = std::min(most, count);
+  std::vector<std::uint64_t> sample;
+  std::mt19937_64 random(seed);
+  for (std::uint64_t index = 0; index < most; ++index) {
+    // Without a product that could overflow: the first count % most stretches are one longer.
+    const std::uint64_t length = count / most;
+    const std::uint64_t longer = count % most;
+    const std::uint64_t from = index * length + std::min(index, longer);
+    sample.push_back(from + random() % (length + (index < longer ? 1 : 0)));
+  }
+  return sample;
+}
+
+// Which of the cases 0 to count - 1 to take.
+inline std::vector<std::uint64_t> cases_to_take(std::uint64_t count, std::uint64_t quick_most) {
+  if (is_thorough()) return spread_sample(count, count, 0);
+  const std::uint64_t most = is_sanitized ? (quick_most + 3) / 4 : quick_most;
+  return most >= count ? spread_sample(count, count, 0) : spread_sample(count, most, sample_seed());
+}
+
+}  // namespace ddprun::tests
