@@ -30,6 +30,7 @@ from parts import (
     WORDS,
     Part,
     chosen,
+    effort,
 )
 from runs import CORES, Runner, python_of_the_tree, text_of
 from screen import Screen
@@ -189,6 +190,10 @@ def run(given, screen, commands):
                   if build})
     clear_logs()
     Path(PLAIN, "test-logs").mkdir(parents=True, exist_ok=True)
+    # Also for parts that start other programs. A person may ask for more than the words do.
+    wanted = effort(given.parts)
+    if wanted == "thorough" or not os.environ.get("DDPRUN_TEST_EFFORT"):
+        os.environ["DDPRUN_TEST_EFFORT"] = wanted
     whole = Run(screen, commands)
     with load(commands) if given.under_load else contextlib.nullcontext():
         if given.repeat:

@@ -21,10 +21,16 @@ LIST_LIMIT_S = 300  # for a program to say which tests it has
 DEATHS_MAX = 20  # of one program: so often it goes on behind a crash or a sanitizer's report
 CORES = len(os.sched_getaffinity(0))
 GIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-# So many tests at once in each lane. Of those with PyTorch each rank takes 0.4 GB, and few have
-# more than five.
-AT_ONCE = {WAITING: min(4 * CORES, 24), TRAINING: max(2, min(CORES + 1, 12, int(GIB / 3))),
-           ALONE: max(2, min(3 * CORES, 12, int(GIB / 2))), "": CORES}
+
+
+def at_once(cores, gib):
+    """So many tests at once in each lane. Of those with PyTorch each rank takes 0.4 GB, and few
+    have more than five; half of their time they wait for one another, or for a limit."""
+    return {WAITING: min(4 * cores, 24), TRAINING: max(2, min(2 * cores + 1, 12, int(gib / 3))),
+            ALONE: max(2, min(3 * cores, 12, int(gib / 2))), "": cores}
+
+
+AT_ONCE = at_once(CORES, GIB)
 # What tests/support/cluster.py says of a crash of one of our programs, and of a leak.
 NEVER_AGAIN = ("has crashed: ", "processes were left behind: ")
 HERE = Path(__file__).resolve().parent

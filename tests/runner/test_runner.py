@@ -32,7 +32,7 @@ from outcomes import (  # noqa: E402
     Reports,
     end_of,
 )
-from parts import COMPUTING, PARTS, TRAINING_FILES, Part, chosen  # noqa: E402
+from parts import COMPUTING, PARTS, TRAINING, TRAINING_FILES, Part, chosen, effort  # noqa: E402
 from runs import Runner  # noqa: E402
 
 LIMIT_S = 120
@@ -338,6 +338,37 @@ def test_the_tiers():
         "asan-main-paths", "tsan-main-paths"}  # the second tier takes all paths
     assert [part.name for part in chosen(["asan-cluster"])] == ["asan-cluster"]
     assert [part.name for part in chosen(["cluster"])] == ["cluster", "cluster-torch"]
+
+
+def test_thorough_does_all_of_a_test_and_the_first_tier_does_not():
+    assert [effort(words) for words in ([], ["unit"], ["cluster", "million"])] == ["quick"] * 3
+    assert [effort(words) for words in (["thorough"], ["million"], ["slow", "asan-cluster"])] == \
+        ["thorough"] * 3
+
+
+@pytest.mark.parametrize("word, asked, told", [
+    ("unit", None, "quick"), ("unit", "thorough", "thorough"), ("million", None, "thorough"),
+    ("million", "quick", "thorough")])
+def test_the_tests_are_told_how_much_to_do(tree, monkeypatch, word, asked, told):
+    monkeypatch.delenv("DDPRUN_TEST_EFFORT", raising=False)
+    if asked:
+        monkeypatch.setenv("DDPRUN_TEST_EFFORT", asked)
+    for name in ("cmake", "ninja"):
+        (tree / "bin" / name).write_text("#!/bin/sh\n")
+        (tree / "bin" / name).chmod(0o755)
+    for name in ("unit_tests", "simulation_tests"):
+        program = tree / "build/bin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f'#!/bin/sh\necho "$DDPRUN_TEST_EFFORT" > {tree}/told\n')
+        program.chmod(0o755)
+    run = start(tree, word)
+    text, _ = run.communicate(timeout=LIMIT_S)
+    assert (tree / "told").read_text() == f"{told}\n", text
+
+
+def test_tests_that_train_leave_no_core_idle_and_have_room():
+    assert [runs.at_once(cores, gib)[TRAINING] for cores, gib in (
+        (1, 64), (2, 64), (4, 64), (64, 512), (64, 12), (2, 2))] == [3, 5, 9, 12, 4, 2]
 
 
 def collected(part, *arguments):
