@@ -98,7 +98,7 @@ def test_a_job_that_is_whole_stays_so_whatever_else_is_started_there(cluster, ma
                               command=script(cluster, "train_b.sh"))
         assert other.wait() == 78
         assert why in other.err(), other.err()
-        assert re.search(r"; where train_b.sh is another job than the one here \(train_a.sh, "
+        assert re.search(r"; if train_b.sh is a different job from the one here \(train_a.sh, "
                          r"started \S+ on a-0\), .*--rdzv-id", other.err()), other.err()
     assert not starts_of(cluster, "b")
     end(cluster, first)

@@ -103,7 +103,7 @@ def test_different_scripts_of_a_run_without_a_name_are_a_warning_on_both_sides(c
     b = cluster.agent("node-b", command=["--no-python", other], **common)
     for agent in (a, b):
         agent.says("warning: nodes of this run start different scripts, worker.sh on node-a and "
-                   "eval.sh on node-b: where these are two jobs, give each its own --rdzv-id")
+                   "eval.sh on node-b: if these are two jobs, give each its own --rdzv-id")
     cluster.finish(2)
     assert (a.wait(), b.wait()) == (0, 0)
 

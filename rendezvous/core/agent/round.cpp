@@ -48,7 +48,7 @@ void agent::state::handle(const service_failed& event) {
 
 void agent::state::take_assignment(const desired& message) {
   const assignment value =
-      message.assignment.value_or(assignment{});  // without one: an assignment that makes no sense
+      message.assignment.value_or(assignment{});  // none: one that makes no sense
   changed = true;
   here.take_assignment(value, now);
   if (!message.members.empty()) whereabouts = message.members;

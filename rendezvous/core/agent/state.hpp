@@ -204,8 +204,7 @@ struct agent::state {
   std::uint32_t restarts_used = 0;      // charged in the instance that this node is in
   std::uint32_t restarts_forgiven = 0;  // how many of these no longer count
   std::optional<started_job> job;       // of the newest instance that a daemon named
-  instance_id entered_instance =
-      0;  // instance of the newest round that began here, also after a fence
+  instance_id entered_instance = 0;     // of the newest round begun here, also after a fence
   round_number entered_round = 0;
   shutdown_state out;
   std::string unhealthy;  // what the newest check of this node has found; empty: nothing

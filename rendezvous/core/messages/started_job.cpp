@@ -30,10 +30,10 @@ std::string as_another(const std::optional<started_job>& job) {
 std::string where_another(const std::optional<started_job>& newcomer,
                           const std::optional<started_job>& here) {
   const std::string about = described(here);
-  if (is_same_job(newcomer, here) || about.empty()) return "where this is another job";
+  if (is_same_job(newcomer, here) || about.empty()) return "if this is another job";
   const bool is_named = !newcomer->program.empty() && newcomer->program != here->program;
-  return "where " + (is_named ? newcomer->program : "this") +
-         " is another job than the one here (" + about + ")";
+  return "if " + (is_named ? newcomer->program : "this") +
+         " is a different job from the one here (" + about + ")";
 }
 
 }  // namespace ddprun

@@ -39,8 +39,8 @@ bool is_same_job(const std::optional<started_job>& one, const std::optional<star
 // "another job (train_b.py, started 10:31 on node-a)"; what is not known is left out.
 std::string as_another(const std::optional<started_job>& job);
 
-// "where train_b.py is another job than the one here (train_a.py, started 09:00 on node-0)", for
-// one that is refused; "where this is another job" if nothing tells the two apart.
+// "if train_b.py is a different job from the one here (train_a.py, started 09:00 on node-0)", for
+// one that is refused; "if this is another job" if nothing tells the two apart.
 std::string where_another(const std::optional<started_job>& newcomer,
                           const std::optional<started_job>& here);
 

@@ -48,8 +48,7 @@ class settings_group {
   run_settings settings_;
   std::uint32_t nodes_ = 0;
   std::uint32_t here_ = 0;
-  std::uint32_t highest_ =
-      0;  // highest here_ of this gathering; only a new high restarts the last call
+  std::uint32_t highest_ = 0;  // of here_ in this gathering; only a new high restarts the call
   std::optional<machine_time> last_call_until_;
 };
 

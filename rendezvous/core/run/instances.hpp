@@ -51,8 +51,7 @@ struct leftovers {
   std::size_t unknown = 0;  // members whose session a restarted daemon does not know
   members_by_name members;  // of a round known only from a record; otherwise empty
   time_point until{};       // after this none of their workers lives
-  bool is_held =
-      false;  // no member has let go yet: they may keep each other alive until orphan_limit
+  bool is_held = false;     // no member has let go: until orphan_limit they may hold each other
   duration let_go_limit{};  // from when one lets go until all must be gone
 
   // This member reports that its workers have succeeded. True: so have all of its round, if that is

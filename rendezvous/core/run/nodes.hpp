@@ -91,8 +91,7 @@ struct node {
   message_pointer owed;  // sent once the end of its instance is persisted
   message_pointer wanted;
   std::uint64_t wanted_seq = 0;
-  std::uint64_t notice_seen =
-      0;  // the edition of wait_message that it was told; 0: it does not wait
+  std::uint64_t notice_seen = 0;        // the edition of wait_message it has; 0: it does not wait
   std::uint64_t whereabouts_heard = 0;  // the edition that it certainly has
 
   core::membership* membership = nullptr;        // in the round; set by round_memberships

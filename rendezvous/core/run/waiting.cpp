@@ -194,7 +194,7 @@ std::string different_scripts(const run_options& options, const gathering& group
     } else if (who->greeting.script != first->greeting.script) {
       return "nodes of this run start different scripts, " + first->greeting.script + " on " +
              first->label() + " and " + who->greeting.script + " on " + who->label() +
-             ": where these are two jobs, give each its own --rdzv-id (without one it is " +
+             ": if these are two jobs, give each its own --rdzv-id (without one it is " +
              options.run_id + ")";
     }
   }
@@ -210,7 +210,7 @@ std::string twins(const current_instance& current, const gathering& groups, mach
     const auto [same, is_new] = found.try_emplace(who->lasting_name(), who);
     if (is_new) continue;
     return same->second->label() + " and " + who->label() +
-           " are agents of this run on one host: where that is meant, give each its own GPUs "
+           " are agents of this run on one host: if that is intended, give each its own GPUs "
            "(CUDA_VISIBLE_DEVICES) and name (--node-id)";
   }
   return {};

@@ -49,9 +49,8 @@ inline constexpr std::size_t store_key_overhead_bytes = 128;
 inline constexpr std::size_t store_value_overhead_bytes = 80;  // a queued item's too
 inline constexpr std::size_t store_item_overhead_bytes = 32;   // its entry in the queue
 inline constexpr std::size_t store_queue_overhead_bytes = 704;
-inline constexpr std::size_t store_list_overhead_bytes =
-    128;  // for the first client that waits for a key
-inline constexpr std::size_t store_wait_overhead_bytes = 48;  // one key of one client's wait
+inline constexpr std::size_t store_list_overhead_bytes = 128;  // the first that waits for a key
+inline constexpr std::size_t store_wait_overhead_bytes = 48;   // one key of one client's wait
 
 // A short string is stored in its own object, a longer one in a block of the allocator.
 constexpr std::size_t store_string_bytes(std::size_t size) {

@@ -146,7 +146,7 @@ TEST_CASE(
   const fake_node& odd = story.joined("odd", nodes_of(3, 3));
   CHECK(odd.refusal ==
         "odd has nnodes 3:3, the run 2:2: start all nodes of run story with the same options; "
-        "where this is another job, give it its own --rdzv-id");
+        "if this is another job, give it its own --rdzv-id");
   CHECK(odd.connection == 0);
   CHECK(first.refusal.empty());
   story.say(first);
@@ -216,7 +216,7 @@ TEST_CASE("beyond max a join is refused unless spares were asked for") {
   CHECK(story.view().members.at(1).spare);
   const fake_node& third = story.joined("c", settings);
   CHECK(third.refusal ==
-        "run story is full: 1 node and 1 spare are here; where this is another job, this id is in "
+        "run story is full: 1 node and 1 spare are here; if this is another job, this id is in "
         "use: choose another with --rdzv-id; else ask for more nodes with --nnodes or --spares");
 }
 

@@ -246,19 +246,19 @@ TEST_CASE("a newcomer of another job that is refused is told what runs here, and
       "this id is in use: choose another with --rdzv-id; else ask for more "
       "nodes with --nnodes or --spares";
   CHECK(joined_of(story, "c", second_job).refusal ==
-        "run story is full: 2 nodes are here; where train_b.py is another job than " + of_theirs +
+        "run story is full: 2 nodes are here; if train_b.py is a different job from " + of_theirs +
             in_use);
   // Other arguments: a node of that job, perhaps.
   CHECK(joined_of(story, "d", started_job{"c3", "train_a.py", "10:32", "node-b"}).refusal ==
-        "run story is full: 2 nodes are here; where this is another job than " + of_theirs +
+        "run story is full: 2 nodes are here; if this is a different job from " + of_theirs +
             in_use);
   CHECK(joined_of(story, "e", second_job, nodes_of(3, 3)).refusal ==
-        "e has nnodes 3:3, the run 2:2: start all nodes of run story with the same options; where "
-        "train_b.py is another job than " +
+        "e has nnodes 3:3, the run 2:2: start all nodes of run story with the same options; if "
+        "train_b.py is a different job from " +
             of_theirs + "give it its own --rdzv-id");
   // The same, and one that does not say what it is.
   for (const std::optional<started_job>& job :
        {std::optional(first_job), std::optional<started_job>()})
-    CHECK(joined_of(story, "f", job).refusal.find("; where this is another job, this id") !=
+    CHECK(joined_of(story, "f", job).refusal.find("; if this is another job, this id") !=
           std::string::npos);
 }

@@ -198,7 +198,7 @@ TEST_CASE("different scripts in a run that nobody has named are a warning to all
   fake_node& c = joined_with(story, "c", "eval.py");
   story.start_round();
   const std::string warning =
-      "nodes of this run start different scripts, train.py on a and eval.py on c: where these are "
+      "nodes of this run start different scripts, train.py on a and eval.py on c: if these are "
       "two jobs, give each its own --rdzv-id (without one it is none)";
   for (const fake_node* const who : {&a, &b, &c})
     CHECK(who->wanted.warning == warning);
@@ -224,7 +224,7 @@ TEST_CASE("two agents on one host are a warning, unless each has a name") {
   const bool is_meant = !is_one_host || twin.greeting.node_is_explicit;
   CHECK(warning_of(story, a) ==
         (is_meant ? ""
-                  : "a and a-2 are agents of this run on one host: where that is meant, give each "
+                  : "a and a-2 are agents of this run on one host: if that is intended, give each "
                     "its own GPUs (CUDA_VISIBLE_DEVICES) and name (--node-id)"));
 }
 
