@@ -34,6 +34,7 @@ void agent::state::handle(const service_opened& event) {
 
 void agent::state::handle(const service_failed& event) {
   if (event.round != here.number() || !here.has_service()) return;
+  // The workers of this node are done or ending, so it is no failure of theirs.
   if (here.phase() == member_phase::stopping || here.phase() == member_phase::succeeded) {
     note(note_level::warning,
          "the job store of round " + std::to_string(here.number()) + " ended: " + event.text);
@@ -71,6 +72,7 @@ void agent::state::take_assignment(const desired& message) {
   if (leads) {
     spawn_when_leased();
   } else {
+    // Workers start once the leader has acknowledged the tether.
     dial(duration::zero());
   }
 }
@@ -310,8 +312,11 @@ bool causes_here::add(cause why, time_point at) {
   while (where != seen_.end() && !comes_before(why, at, where->cause, where->at))
     ++where;
   if (where == seen_.end() && seen_.size() >= causes_max) return false;
+  // Only the likeliest cause has a tail, and the output of a worker that was only stopped explains
+  // nothing.
   if (where != seen_.begin() || is_only_stopped(why)) why.tail.clear();
   why.tail.erase(0, why.tail.size() - last_of(why.tail, tail_bytes_max).size());
+  // A new tail, which the daemon has not read yet.
   if (where == seen_.begin()) connected();
   seen_.insert(where, seen_cause{std::move(why), at});
   if (seen_.size() > causes_max) seen_.pop_back();

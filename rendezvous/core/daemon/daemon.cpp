@@ -184,6 +184,8 @@ daemon::run_entry* daemon::run_for(const hello& greeting, connection_id connecti
     return nullptr;
   }
   run_options options = options_of(greeting.run_id);
+  // Without a journal every run may have been active; with one, a run that it does not know starts
+  // at once.
   if (!options_.persists_records) options.recovery_until = recovery_until();
   return &runs_.try_emplace(greeting.run_id, std::move(options)).first->second;
 }

@@ -85,6 +85,7 @@ std::string run::state::gathering_reason() const {
   }
   text += here_text(groups);
   if (by_size.size() > 1) text += disagreement(options, groups, *by_size[0], *by_size[1]);
+  // Of interest only as long as a node is missing.
   if (!current.refusal.empty() && !group.is_full()) text += "; " + current.refusal;
   if (waits) text += neighbour_text(neighbour);
   text += older_reason(current, older, closed, earlier, nodes, clock);
@@ -105,6 +106,7 @@ std::string stopping_reason(const current_instance& current, const round_numbers
       "stopping round " + std::to_string(rounds.newest()) + " (" + current.last_end + ")";
   std::string names;
   std::size_t count = 0;
+  // Names the reachable members that still stop; once there are none, the unreachable ones.
   const bool all_reached_are_down = memberships.are_all_ended_or_unreachable();
   const worker_liveness wanted =
       all_reached_are_down ? worker_liveness::unreachable : worker_liveness::in_reach;

@@ -93,6 +93,7 @@ key_value_store::item* key_value_store::create(std::string_view key) {
 void key_value_store::drop_if_unused(item* at) {
   entry& unused = at->second;
   if (unused.value || unused.has_queue()) return;
+  // Waiting clients point to this entry.
   if (unused.waiting || unused.at_barrier) return;
   release(store_key_bytes(at->first.size()));
   entries_.erase(entries_.find(at->first));
@@ -120,11 +121,13 @@ error_code key_value_store::store(std::string_view key, item* at, std::string_vi
     counted& current = at->second.value;
     // A reader may still hold the old value, which must not change under it.
     const bool sole = current.use_count() == 1;
+    // The same size cannot exceed any limit.
     if (sole && value.size() == current->text.size()) {
       current->text.assign(value);
       return {};
     }
     const std::size_t cost = store_value_bytes(value.size());
+    // A value that a reader holds stays counted until the reader lets go.
     const std::size_t replaced = sole ? current->cost() : 0;
     if (cost > replaced && !has_room(cost - replaced)) return errc::limit_reached;
     if (sole && fits(current, value)) {

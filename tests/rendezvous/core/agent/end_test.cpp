@@ -314,7 +314,7 @@ TEST_CASE("a node that is stopped after its workers had succeeded says both") {
   story.want(desired_phase::stop, 1);
   CHECK(story.sent.phase == member_phase::stopped);
   CHECK(story.sent.succeeded);
-  // Of that round only.
+  // It is said of that round only.
   story.want(desired_phase::wait, 1);
   CHECK_FALSE(story.sent.succeeded);
   story.assign(2, 1, 2);

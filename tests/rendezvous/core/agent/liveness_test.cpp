@@ -10,7 +10,7 @@ using ddprun::tests::agent_story;
 
 namespace {
 
-// Of the default timers: when a node without a daemon ends its workers.
+// When a node without a daemon ends its workers, with the default timers.
 constexpr duration orphan_end = 540s;
 
 }  // namespace

@@ -235,7 +235,7 @@ TEST_CASE("a round that is on is not begun again by a newer word of it") {
     desired order = story.order(desired_phase::prepare, 1);
     order.group_world_size = 2;
     story.say(order);
-    story.want(desired_phase::run, 1);  // says no place
+    story.want(desired_phase::run, 1);  // without an assignment
     CHECK(story.machine().phase() == member_phase::preparing);
   }
 }

@@ -368,7 +368,7 @@ TEST_CASE("a connection on which nothing is said is dropped after half the isola
   story.connect();
   story.daemon_acks = false;
   story.pass(1700ms);
-  story.say(ack{0});  // any word counts
+  story.say(ack{0});  // any message counts
   story.forget();
   story.pass(3500ms - 1ms);
   CHECK_FALSE(story.did<disconnect_daemon>());

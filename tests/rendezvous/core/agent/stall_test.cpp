@@ -11,7 +11,7 @@ namespace {
 
 const stall standing{20s, false, {{2, 3, stall_kind::waits, "waited in all_reduce"}}};
 
-// Of a node with ranks 2 and 3.
+// A node with ranks 2 and 3.
 struct stall_story : agent_story {
   stall_story() { run_as_member(); }
   void hear_of(std::uint32_t rank, round_number round = 1) {

@@ -58,7 +58,7 @@ TEST_CASE("workers that the guardian has killed end as after an isolation") {
   story.tell(agent_loop_was_late{60s});
   story.tell(killed_by_guardian{1});
   CHECK(story.did<kill_workers>());
-  story.worker_ends_by(0, 9, 30s);  // seen before the guardian's word was
+  story.worker_ends_by(0, 9, 30s);  // noticed before the guardian's report
   story.worker_ends_by(1, 9);
   CHECK(story.machine().phase() == member_phase::stopped);
   REQUIRE_FALSE(story.sent.causes.empty());

@@ -60,7 +60,7 @@ TEST_CASE("a stretch has the times of all in it, and a code only where all have 
   const ended_ranks other{ending::secondary, 2, 2, end_times{8300ms, 8300ms}, -6};
   CHECK(merged({first, second, other}) ==
         std::vector<ended_ranks>{{ending::secondary, 0, 2, end_times{8100ms, 8400ms}, 0}});
-  // Of one nothing is known.
+  // Nothing is known about the second one.
   CHECK(merged({first, {ending::secondary, 1, 1}}) ==
         std::vector<ended_ranks>{{ending::secondary, 0, 1}});
 }

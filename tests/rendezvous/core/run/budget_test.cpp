@@ -68,7 +68,7 @@ TEST_CASE("a refill forgives what was used, and takes nothing back") {
   CHECK(budget.restarts_counted() == 1);
 }
 
-// So that no worker is kept for a round that cannot follow.
+// So that no worker lives on for a round that cannot follow.
 TEST_CASE("a stop says with what the run ends where the budget allows no other round") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(2, 2, 1));

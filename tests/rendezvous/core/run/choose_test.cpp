@@ -157,7 +157,8 @@ TEST_CASE("on one host loopback is fine") {
   CHECK(choose_master_address({}).empty());
 }
 
-// rank_policy exact: node ranks that a person gives are the group ranks, whoever dies and returns.
+// rank_policy exact: node ranks that a person gives are the group ranks, whichever node dies and
+// returns.
 namespace {
 
 run_settings exact(std::uint32_t nodes) {

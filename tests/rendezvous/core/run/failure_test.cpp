@@ -268,7 +268,7 @@ TEST_CASE("a last call that has passed asks for no further look until somebody s
   story.pass(1ms);
   story.guardian(b);
   story.say(a, member_phase::stopped);
-  // Two are here, enough for a round; but one has not said a word since the stop.
+  // Two are here, which is enough for a round, but one has not spoken since the stop.
   story.pass(6s, {&spare});
   REQUIRE(story.view().phase == run_phase::gathering);
   const auto next = story.machine().next_deadline();
@@ -286,7 +286,7 @@ TEST_CASE("who was left out of a round is no survivor of it") {
   fake_node& b = story.joined("b", settings);
   story.start_round();
   fake_node& c = story.joined("c", settings);
-  // A worker of b does not end: c takes its place.
+  // A worker of b does not end, so c replaces b.
   story.fail(a, 1);
   story.say(c);
   b.state.unkillable = 1;

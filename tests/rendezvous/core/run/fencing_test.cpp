@@ -376,7 +376,7 @@ TEST_CASE("a member that cannot be reached is counted once, though it is lost tw
 // where its workers were, so that nobody waits for them.
 namespace {
 
-// Of member 0, which led round 7 and held the daemon.
+// What the guardian of member 0 reports, which led round 7 and held the daemon.
 guardian_reported word_of_leader(round_number round = 7, instance_id instance = 42) {
   return {{9, 9}, instance, round, 0};
 }

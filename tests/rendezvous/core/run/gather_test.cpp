@@ -483,7 +483,7 @@ TEST_CASE("a group that was fixed stays, alone, until it is not fixed any longer
 // A node that cannot take part says why, and the others hear of it.
 namespace {
 
-// From its first word on.
+// Makes the node one that cannot start, from its hello on.
 void make_unable(fake_node& who, const std::string& text) {
   cause why;
   why.kind = cause_class::start;

@@ -301,7 +301,7 @@ TEST_CASE("nodes that wait and are asked to leave leave with 0, but the last wit
   story.goodbye(a);
   b.state.draining = true;
   story.say(b);
-  CHECK(b.wanted.exit_code == 128 + SIGTERM);  // where no signal is named
+  CHECK(b.wanted.exit_code == 128 + SIGTERM);  // if no signal is named
   CHECK(story.view().phase == run_phase::closed);
 }
 

@@ -237,7 +237,7 @@ TEST_CASE("an instance of which nobody is left gives way to another job") {
 }
 
 TEST_CASE("a newcomer of another job that is refused is told what runs here, and since when") {
-  // Of a daemon that stands alone, and of one in that job's agent.
+  // For a standalone daemon, and for one in that job's agent.
   run_story story(GENERATE(core::run_options{}, opened_by(first_job)));
   joined_of(story, "a", first_job);
   joined_of(story, "b", started_job{"b3", "train_a.py", "09:01", "node-1"});

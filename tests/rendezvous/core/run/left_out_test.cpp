@@ -34,7 +34,7 @@ TEST_CASE("a node whose workers fail first too often is left out, for a spare") 
   settings.timing.backoff_max = 0s;
   pair_story story(settings);
   fake_node& c = story.joined("c", settings);
-  // Also the same within seconds: another node may do better.
+  // It fails in the same way within seconds, but another node may do better.
   fail_round(story, *story.b, 3);
   story.start_round();
   fail_round(story, *story.b, 3);
@@ -416,7 +416,7 @@ TEST_CASE("of those that are left out as many step in as are needed, who failed 
     story.start_round();
   }
   REQUIRE_THAT(c.refusal, StartsWith("run story goes on without this node"));
-  // Too few are here: whoever is left out may wait.
+  // Too few are here, so a node that was left out may wait.
   story.guardian(a);
   story.guardian(b);
   story.stop_all();

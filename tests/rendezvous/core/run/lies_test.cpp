@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 // What a peer that lies, or is broken, can do to a run: nothing but be refused.
 namespace {
 
-// As if it ran in round 7 of instance 42, of an earlier daemon.
+// Makes the node claim that it runs in round 7 of instance 42, of an earlier daemon.
 fake_node& orphan(run_story& story, const run_settings& settings, std::uint32_t group_rank,
                   std::uint32_t count) {
   fake_node& who = story.node("n" + std::to_string(group_rank), settings);
@@ -350,7 +350,7 @@ TEST_CASE("a round of as many nodes as a run may have is found as any other") {
   CHECK(late.wanted.phase == desired_phase::stop);
 }
 
-// What a peer that lies, or is broken, can do while it has a place in the round: nothing to others.
+// A peer that lies, or is broken, can do nothing to others while it has a membership in the round.
 TEST_CASE("a member that comes back with another instance, and then with none, is not forgotten") {
   run_story story;
   fake_node& liar = story.joined("liar", nodes_of(1, 1));
@@ -363,7 +363,7 @@ TEST_CASE("a member that comes back with another instance, and then with none, i
   const std::uint64_t seq = liar.state.seq;
   liar.state = {};
   liar.state.seq = seq;
-  story.say(liar);  // there is room for one, and it has a place
+  story.say(liar);  // there is room for one, and it has a membership
   CHECK(liar.refusal.empty());
   // It ends when the liar goes, and the other one is next.
   story.goodbye(liar);

@@ -167,7 +167,7 @@ TEST_CASE("the orphan limit counts from the last word of any member that cannot 
   CHECK((c.wanted.phase == desired_phase::prepare || d.wanted.phase == desired_phase::prepare));
 }
 
-// The operator's word crossed the end of the training: nothing was left to stop.
+// The operator's stop crossed the end of the training, so nothing was left to stop.
 TEST_CASE("a run that had succeeded at every node when it was stopped ends with 0") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(2, 2));

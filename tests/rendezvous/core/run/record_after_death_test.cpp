@@ -24,7 +24,8 @@ bool says(const run_story& story, const std::string& text) {
   return story.why().find(text) != std::string::npos;
 }
 
-// Of a run that was about to end with 3, as its round 3 had failed beyond the budget.
+// The record of a run that was about to end with 3, because its round 3 had failed beyond the
+// budget.
 run_record due_record() {
   run_record record = open_record();
   record.gone_after = 60s;
@@ -328,7 +329,7 @@ void end_one(run_story& story, int exit_code) {
   story.goodbye(only);
 }
 
-// It was away when that instance ended.
+// The node was away when that instance ended.
 fake_node& away_in(run_story& story, instance_id instance) {
   fake_node& who = survivor(story, "z", 0);
   who.state.instance = instance;

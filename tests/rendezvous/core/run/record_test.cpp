@@ -253,7 +253,7 @@ TEST_CASE("an instance of which nobody was placed has no round, whatever was bef
   CHECK(again.wanted.round == 17);
 }
 
-// What an earlier daemon has kept of an open instance, alone.
+// The part that holds what an earlier daemon has persisted of an open instance, by itself.
 namespace {
 
 run_record record_of_three() {
@@ -328,7 +328,7 @@ TEST_CASE("of members whose names are not known nobody can say that they are her
   CHECK(earlier.members().missing_names().empty());
 }
 
-// What was asked for to be kept, alone.
+// The part that tracks what was asked to be persisted, by itself.
 TEST_CASE("a record is asked for once, and kept when its number or a later one is") {
   run_record first;
   first.instance = 5;
@@ -360,7 +360,7 @@ TEST_CASE("what an earlier daemon has kept is kept") {
   CHECK_FALSE(records.ask(record));
 }
 
-// What a run asks to be kept, and what waits for that.
+// What a run asks to be persisted, and what waits for that.
 TEST_CASE("without a journal nothing is asked to be kept, and nothing waits") {
   pair_story story;
   CHECK(story.times_kept == 0);

@@ -1,4 +1,4 @@
-// A daemon that is started again, by the word of its agents.
+// What a restarted daemon learns from its agents.
 #include "rendezvous/core/run/recovery.hpp"
 
 #include "tests/support/catch.hpp"

@@ -8,7 +8,8 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// Nodes that come back, to this daemon or to the next: kept, told to stop, fenced, or let wait.
+// Nodes that come back, to this daemon or to the next: they go on, are told to stop, are fenced, or
+// wait.
 TEST_CASE("a place that was said in the hello holds until another round is said") {
   orphans_story story(2);
   fake_node& first = *story.members[0];
@@ -548,7 +549,7 @@ TEST_CASE("from an operator's stop on nothing gives way any more") {
   CHECK(story.view().phase == run_phase::closed);
 }
 
-// In a round that is only prepared nobody has a place, and no worker was started.
+// In a round that is only prepared no node is placed, and no worker was started.
 TEST_CASE("a running instance that comes while the first round here is prepared is kept") {
   orphans_story story(2, nodes_of(2, 2));
   story.now = run_story::origin + 12s;

@@ -14,7 +14,8 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// From the choice of a round to all its workers: what members are told, whose word counts for what.
+// From the choice of a round until all its workers run: what members are told, and whose messages
+// count.
 namespace {
 
 void prepare(run_story& story, fake_node& leader, std::uint16_t service, std::uint16_t master) {
@@ -120,7 +121,7 @@ TEST_CASE("every member is counted once on its way to running, however often it 
     CHECK(story.why().find("round 1 of 3 nodes and 6 workers runs; 1 nodes are done") == 0);
     story.pass(70s);
     CHECK(story.view().phase == run_phase::running);
-    // A word from before that was under way is no step back.
+    // An older status that was under way is not a step back.
     story.say(*story.c, member_phase::starting);
     story.say(*story.a, member_phase::succeeded);
     story.say(*story.b, member_phase::succeeded);

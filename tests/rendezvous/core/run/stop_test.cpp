@@ -149,7 +149,7 @@ TEST_CASE("losses that were settled are no part of the next row of losses") {
     rack.push_back(&story.joined("n" + std::to_string(index), settings));
   story.pass(1s);
   story.start_round();
-  // As it is with real ones: the connection of a process that dies ends at once.
+  // Like a real one: the connection of a process that dies ends at once.
   const bool breaks_first = GENERATE(false, true);
   const auto lose = [&](std::size_t first, std::size_t last) {
     for (std::size_t index = first; index < last; ++index) {
@@ -200,7 +200,7 @@ TEST_CASE("why names a node whose workers do not end, for either reason") {
   CHECK(story.why().find("; b has workers that do not end") != std::string::npos);
 }
 
-// The stop of a round: who is told, whose word ends it, what it costs.
+// The stop of a round: which nodes are told, what ends it, what it costs.
 namespace {
 
 struct trio_in_its_second : trio_story {
