@@ -54,8 +54,9 @@ void host_link::start(const std::vector<std::string>& words,
   request.argv = words;
   request.environment = environment;
   request.standard_input = ends->read.get();
-  // The head passes them on; an ssh that has one of its own would die of it, and its host be lost,
-  // or its agent's last words. ssh leaves alone what is ignored when it starts.
+  // The head passes on the signals that it gets. An ssh with a signal handler of its own would die
+  // of them, and the host or its agent's last words would be lost. ssh leaves a signal alone that
+  // is ignored when it starts.
   request.ignores_signals_to_all = true;
   spawn_handlers handlers;
   handlers.executed = [] {};
@@ -65,7 +66,7 @@ void host_link::start(const std::vector<std::string>& words,
     part_ended();
   });
   handlers.ended = while_alive(alive_.watch(), [this](pid_t pid, exit_status status) {
-    // A proxy of its own may live on.
+    // A ProxyCommand of this ssh may still run.
     spawner_.signal_group(pid, SIGKILL);
     spawner_.reap(pid);
     pid_ = -1;
@@ -158,7 +159,7 @@ std::uint64_t host_link::bytes_read() const {
   return output_->bytes_read() + errors_->bytes_read();
 }
 
-// Output that is still on its way, or waits for a reader here, has all the time it needs.
+// The limit starts anew as long as output arrives, or waits here because the writer has no room.
 void host_link::end_within(std::chrono::seconds limit) {
   if (pid_ <= 0) return;
   timer_.expires_after(limit);
@@ -169,7 +170,7 @@ void host_link::end_within(std::chrono::seconds limit) {
 }
 
 void host_link::end_if_idle(std::uint64_t bytes_before, std::chrono::seconds limit) {
-  if (pid_ <= 0) return;  // the timer is that of look_at_outputs by now
+  if (pid_ <= 0) return;  // look_at_outputs uses the timer now
   if (bytes_read() != bytes_before || !output_->is_idle() || !errors_->is_idle())
     return end_within(limit);
   signal(SIGHUP);
@@ -179,7 +180,8 @@ void host_link::end_if_idle(std::uint64_t bytes_before, std::chrono::seconds lim
   }));
 }
 
-// A connection that is shared (ControlPersist) goes on after its ssh, and holds its outputs open.
+// A shared connection (ControlPersist) outlives its ssh and keeps the outputs open, so their end
+// never comes.
 void host_link::look_at_outputs() {
   timer_.expires_after(outputs_limit);
   timer_.async_wait(while_alive(alive_.watch(), [this](boost::system::error_code error) {
@@ -194,6 +196,7 @@ void host_link::look_at_outputs() {
 }
 
 void host_link::part_ended() {
+  // Moved out first: the handler may destroy this link, and with it the function that runs.
   if (--parts_left_ > 0) return;
   const auto ended = std::move(told_.ended);
   ended(end_);

@@ -1,10 +1,12 @@
 // A host link is one ssh to one host, from its start until the process and both of its outputs have
-// ended. It knows the script's words (remote_script.hpp), and decides nothing.
+// ended. It knows the words of the script (remote_script.hpp) and decides nothing.
 //
-// Its standard input is the lifeline of all that it has started there: once that is closed, or ssh
-// is gone, the agent there stops its workers and ends. So does ssh itself when this process dies.
+// The standard input of ssh is the lifeline of everything that it has started on the host: when it
+// is closed, or ssh is gone, the agent there stops its workers and ends. ssh itself ends when this
+// process dies.
 //
-// Thread rule: the thread of the executor. Ownership: owns the process and its pipes. Handlers come
+// Thread rule: the executor's thread. Ownership: owns the process and its pipes. Handlers are
+// called from the loop; `ended` is the last one and may destroy the link.
 // from the loop; `ended` is the last one and may destroy the link.
 #pragma once
 
@@ -31,38 +33,39 @@
 namespace ddprun::launcher::ssh {
 
 struct link_end {
-  std::optional<exit_status> status;      // none: ssh could not be started
-  std::vector<std::string> last_errors;   // the last lines that ssh, or who spoke there, wrote
-  std::vector<std::string> before_magic;  // the same on standard output, where no script ever ran
+  std::optional<exit_status> status;     // none: ssh could not be started
+  std::vector<std::string> last_errors;  // the last lines on standard error that are not ours
+  // The last lines on standard output; kept only until the script has spoken.
+  std::vector<std::string> before_magic;
 };
 
 class host_link {
  public:
   struct handlers {
-    // A line of the script's or of ddprun's own: "found", "/usr/bin/ddprun".
+    // A line of the script or of ddprun itself, for example "found", "/usr/bin/ddprun".
     std::function<void(std::string_view word, std::string_view rest)> told;
-    // What is on standard error and not marked. True: it is taken, and not to be shown.
+    // An unmarked line on standard error. True: the handler has taken it, and it is not shown.
     std::function<bool(std::string_view line)> take_error;
     std::function<void(const link_end& end)> ended;
   };
 
-  // `host`: its number, for the writer.
+  // `host` is the number that tells the writer whose output it is.
   host_link(boost::asio::any_io_executor executor, spawner& spawn, log::writer& out,
             std::size_t host, std::string magic, handlers told);
   ~host_link();
   host_link(const host_link&) = delete;
   host_link& operator=(const host_link&) = delete;
 
-  // Starts ssh. `told_.ended` comes from the loop where that fails.
+  // Starts ssh. If that fails, `told_.ended` is called from the loop.
   void start(const std::vector<std::string>& words, const std::vector<std::string>& environment);
-  // To its standard input, in order; bytes that nobody takes are forgotten at the end.
+  // Writes to the standard input of ssh, in order. Drops bytes that are never read.
   void send(std::string bytes);
-  // Once all of that is written.
+  // Closes the standard input once everything before is written.
   void close_input();
   void signal(int number);
-  // It is ended where it stays although nothing has come from it for so long.
+  // Ends ssh if it still runs after this time without any output.
   void end_within(std::chrono::seconds limit);
-  // From now on what is not ours is the workers' output.
+  // From now on, lines that are not ours are passed on: they are the workers' output.
   void let_pass();
   void resume(log::output_stream stream);
 
@@ -88,8 +91,8 @@ class host_link {
   bool closes_input_ = false;
   std::unique_ptr<host_stream> output_;
   std::unique_ptr<host_stream> errors_;
-  bool has_spoken_ = false;  // the magic line has come
-  int parts_left_ = 0;       // the process and its two outputs
+  bool has_spoken_ = false;  // the magic line has arrived
+  int parts_left_ = 0;       // of the process and its two outputs, those that have not ended
   link_end end_;
   boost::asio::steady_timer timer_;
   lifetime alive_;

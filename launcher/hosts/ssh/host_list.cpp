@@ -45,7 +45,7 @@ cli::checked keep_count(std::uint32_t& count, std::string_view given, std::strin
   return cli::keep(count, cli::read_count(given, text, "workers", 1, workers_per_node_max));
 }
 
-// "a", "a:4", "user@a:4", "[fe80::1]:4".
+// Forms: "a", "a:4", "user@a:4", "[fe80::1]:4".
 cli::parsed<host> read_host(std::string_view given, std::string_view text) {
   host one;
   std::string_view rest = text;
@@ -85,11 +85,11 @@ void add(std::vector<host>& hosts, host one) {
                                   [&](const host& each) { return each.name == one.name; });
   if (known == hosts.end()) return hosts.push_back(std::move(one));
   known->slots += one.slots;
-  known->has_number = true;  // the mentions are the number
+  known->has_number = true;  // one worker per mention, so the count is given
   if (known->user.empty()) known->user = one.user;
 }
 
-// What stands behind a host's name: "slots=4", "max_slots=8".
+// Reads a setting behind a host's name: "slots=4", "max_slots=8".
 cli::checked read_host_setting(std::string_view given, std::string_view word, host& one) {
   const std::size_t equals = word.find('=');
   const std::string_view key = word.substr(0, equals);
@@ -102,6 +102,7 @@ cli::checked read_host_setting(std::string_view given, std::string_view word, ho
   if (const auto bad =
           keep_count(number, std::string(given) + ": " + std::string(key), word.substr(equals + 1)))
     return bad;
+  // A maximum is checked but not used: ddprun never starts more workers than `slots`.
   if (is_most) return {};
   one.slots = number;
   one.has_number = true;
@@ -141,7 +142,7 @@ cli::parsed<std::vector<host>> read_hostfile(const std::string& path, std::strin
 
 namespace {
 
-// "0,2": which of the host's GPUs.
+// Reads "0,2": the numbers of the host's GPUs.
 cli::parsed<std::vector<std::uint32_t>> read_slots(std::string_view given, const host& of,
                                                    std::string_view text) {
   std::vector<std::uint32_t> numbers;
@@ -186,6 +187,7 @@ cli::checked filter_hosts(std::vector<host>& hosts, std::string_view given, std:
       one.gpus = keeps ? *chosen : without(one, *chosen);
       one.slots = static_cast<std::uint32_t>(one.gpus.size());
       one.has_number = true;
+      // --exclude with GPUs: the host stays, with those that are left.
       if (!keeps && one.slots > 0) rest.insert(place, one);
     }
     kept.push_back(std::move(one));

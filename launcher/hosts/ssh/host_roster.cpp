@@ -35,6 +35,7 @@ host_roster::change host_roster::take(std::vector<host>& known, const std::vecto
     entry& one = entries_[number];
     if (one.is_listed && !is_here[number]) {
       what.gone.push_back(number);
+      // A host that was away gets another chance when it returns.
       one.is_set_aside = false;
     }
     one.is_listed = is_here[number];
@@ -44,6 +45,7 @@ host_roster::change host_roster::take(std::vector<host>& known, const std::vecto
 
 duration host_roster::failed(std::size_t number, duration ran, time_point now) {
   entry& one = entries_[number];
+  // It has run long enough: its earlier failures no longer count.
   if (ran >= rest_max) one.failures = 0;
   const duration rest = pause_after(one.failures, first_rest, rest_max, seed_, number);
   ++one.failures;

@@ -9,7 +9,7 @@
 namespace ddprun::launcher::ssh {
 namespace {
 
-// Beyond an agent's own limit, so that what it has cut stays as it is.
+// Above the agent's own limit, so that a line that the agent has cut is not cut again.
 constexpr std::size_t stream_line_bytes_max = 1024 * 1024;
 constexpr std::size_t buffer_bytes = 64 * 1024;
 
@@ -69,6 +69,7 @@ void host_stream::resume() {
 }
 
 void host_stream::read() {
+  // Reading goes on in `resume`.
   if (!writer_.has_room(to_)) {
     waits_for_room_ = true;
     return;
@@ -102,14 +103,15 @@ void host_stream::take_piece(const line_splitter::piece& piece) {
   if (passes_) writer_.push(to_, {piece.text, piece.how, id_, {}, piece.is_state});
 }
 
-// A long line of ours may come in several pieces, with pauses between them.
+// A long line of ours may arrive in several pieces with pauses between them, and must not be shown
+// as output meanwhile.
 bool host_stream::may_be_ours() const {
   const std::size_t both = std::min(open_beginning_.size(), magic_.size());
   return open_beginning_.starts_with('{') ||
          std::string_view(open_beginning_).substr(0, both) == magic_.substr(0, both);
 }
 
-// A prompt, a bar: shown a moment later, without waiting for its end.
+// Shows an unfinished line, such as a prompt or a progress bar, after a moment.
 void host_stream::watch_open() {
   const auto due = splitter_.due();
   if (!due || !passes_ || may_be_ours()) return;

@@ -1,13 +1,14 @@
-// A host stream is one of the two outputs of an ssh: lines of the script and of ddprun itself are
-// taken out, the rest goes to the writer as it came, line by line.
+// A host stream is one of the two outputs of an ssh. It takes out the lines of the script and of
+// ddprun itself, and passes the rest to the writer unchanged, line by line.
 //
-// Nothing passes until `let_pass`: a login shell may say anything before ddprun runs.
+// Nothing is passed on before `let_pass`, because a login shell may print anything before ddprun
+// runs.
 //
-// It reads no more than the writer has room for; the other host's workers wait then, as on a
-// terminal that is stopped.
+// It reads only as much as the writer has room for. The workers on the other host then block, as on
+// a terminal that is stopped.
 //
-// Thread rule: the thread of the executor. Ownership: of its descriptor. Handlers come from the
-// loop, `ended` once, as the last call; it may destroy the stream.
+// Thread rule: the executor's thread. Ownership: owns its descriptor. Handlers are called from the
+// loop; `ended` is called once, as the last one, and may destroy the stream.
 #pragma once
 
 #include "launcher/log/line_splitter.hpp"
@@ -30,23 +31,23 @@ namespace ddprun::launcher::ssh {
 class host_stream {
  public:
   struct handlers {
-    // A whole line without its newline. True: it is ours, and not shown.
+    // Gets a whole line without its newline. True: it is ours and not shown.
     std::function<bool(std::string_view line)> take;
     std::function<void()> ended;
   };
 
-  // `id`: among all that write; `magic` begins lines of ours, as "{" may.
+  // `id` is unique among all that write. Lines of ours begin with `magic` or "{".
   host_stream(boost::asio::any_io_executor executor, log::writer& out, log::output_stream to,
               std::uint64_t id, std::string magic, unique_fd pipe, handlers told);
 
   void let_pass() { passes_ = true; }
-  // The writer has room again.
+  // To be called when the writer has room again.
   void resume();
-  // Nothing is read any more, and `ended` does not come.
+  // Stops reading; `ended` is not called.
   void close();
-  // Closes it if all that was written to it has been read. True: it has done so now.
+  // Closes the stream if everything written to it has been read. True: this call has closed it.
   bool give_up_if_idle();
-  // All that was written to it has been read.
+  // Whether everything written to it has been read.
   bool is_idle();
   std::uint64_t bytes_read() const { return bytes_read_; }
 
@@ -65,7 +66,7 @@ class host_stream {
   boost::asio::steady_timer timer_;
   handlers told_;
   line_splitter splitter_;
-  std::string open_beginning_;  // of the line that has no end yet
+  std::string open_beginning_;  // of the unfinished line
   std::vector<char> buffer_;
   std::uint64_t bytes_read_ = 0;
   bool passes_ = false;

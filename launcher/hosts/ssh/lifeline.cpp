@@ -54,7 +54,7 @@ void obey(std::string_view line, signal_sender& sender) {
   if (number && *number > 0 && *number < NSIG) sender.send(*number);
 }
 
-// Until the head is gone.
+// Returns when the head is gone.
 void listen_to_head(int from_head, signal_sender& sender) {
   std::string text;
   while (true) {
@@ -72,7 +72,7 @@ void listen_to_head(int from_head, signal_sender& sender) {
       obey(std::string_view(text).substr(0, end), sender);
       text.erase(0, end + 1);
     }
-    if (text.size() > sizeof bytes) text.clear();  // no word of ours is so long
+    if (text.size() > sizeof bytes) text.clear();  // no word of ours is that long
   }
 }
 
@@ -92,7 +92,7 @@ void hold_lifeline(unique_fd from_head, leaving_patience patience) {
       ::kill(::getpid(), SIGKILL);
     }).detach();
   } catch (const std::system_error&) {
-    ::kill(::getpid(), SIGTERM);  // an agent that would outlive its head is none
+    ::kill(::getpid(), SIGTERM);  // an agent must not outlive its head
   }
 }
 

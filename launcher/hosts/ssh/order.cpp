@@ -36,7 +36,7 @@ bool read_exactly(int descriptor, char* to, std::size_t bytes) {
   return true;
 }
 
-// Byte by byte: what follows is another's.
+// Reads byte by byte, because what follows the line is for another reader.
 std::optional<std::string> read_first_line(int descriptor) {
   std::string line;
   while (line.size() < first_line_bytes_max) {

@@ -17,7 +17,7 @@ namespace ddprun::launcher::ssh {
 namespace {
 
 void say(int descriptor, const std::string& line) {
-  write_all(descriptor, line);  // where it fails the head is gone, which is heard of elsewhere
+  write_all(descriptor, line);  // a failure means that the head is gone, which the lifeline notices
 }
 
 }  // namespace
@@ -35,6 +35,7 @@ bool ordered_agent::take_order() {
     return false;
   }
   order_ = std::move(*read);
+  // The workers must not read from the head: standard input becomes the null device.
   from_head_.reset(::fcntl(0, F_DUPFD_CLOEXEC, 3));
   const unique_fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   ::dup2(nothing.get(), 0);
@@ -45,13 +46,14 @@ bool ordered_agent::take_order() {
                  order_.directory.c_str(), std::strerror(errno));
     return false;
   }
+  // Programs read PWD, which would still be the login's directory.
   ::setenv("PWD", order_.directory.c_str(), 1);
   return true;
 }
 
 void ordered_agent::begin(leaving_patience patience) {
-  // The head may pass one on before the agent listens, which must not die of it; SIG_IGN would tell
-  // the agent to leave that signal alone.
+  // The head may pass on a signal before the agent handles it, and the agent must not die of it. An
+  // empty handler, because SIG_IGN would tell the agent to leave that signal alone.
   for (const int number : {SIGUSR1, SIGUSR2}) {
     if (!is_ignored(number)) std::signal(number, [](int) {});
   }

@@ -1,5 +1,5 @@
-// The agent's side of `ddprun -H`: a ddprun that another host's has started over ssh. It takes its
-// order from standard input, becomes what that says, and tells how it has ended.
+// The agent's side of `ddprun -H`: a ddprun that another host's ddprun has started over ssh. It
+// takes its order from standard input, carries it out, and reports how it has ended.
 //
 // Thread rule: the main thread, before any other exists.
 #pragma once
@@ -14,26 +14,26 @@
 
 namespace ddprun::launcher::ssh {
 
-// The hidden first argument; the second one is the magic word that begins its lines.
+// The hidden first argument. The second one is the magic word that begins the agent's lines.
 inline constexpr const char* ordered_argument = "--ddprun-ordered";
 
 class ordered_agent {
  public:
-  // None: the arguments do not ask for it.
+  // None: the arguments are not those of an ordered agent.
   static std::optional<ordered_agent> from_arguments(int argc, char** argv);
 
-  // Says that it is there, reads the order, and makes directory and environment what it says; then
-  // standard input is the null device. False: there was none, or it cannot be carried out, which
-  // was said on standard error.
+  // Announces itself, reads the order and applies its directory and variables. Standard input is
+  // the null device afterwards. False: there was no order or it cannot be carried out; standard
+  // error says why.
   bool take_order();
   const std::vector<std::string>& words() const { return order_.words; }
 
-  // The command line is right: from here on the head's end is this process's, too. After the fork
-  // of the guardian.
+  // Called when the command line is known to be right. From here on this process ends with the
+  // head. Call it after the guardian's fork, because it starts a thread.
   void begin(leaving_patience patience);
-  // What the last word will say beside the code; that the run is over, where nothing is said.
+  // Sets the reason in the last word. Default: the run is over.
   void leaves_because(core::leave_reason why) { why_ = why; }
-  // The last word.
+  // Sends the last word.
   void end(int code) const;
 
  private:

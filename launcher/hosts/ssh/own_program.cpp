@@ -21,7 +21,8 @@ namespace {
 constexpr std::size_t hash_digits = 64;
 constexpr auto hash_limit = std::chrono::seconds(30);
 
-// The oldest C library that this program runs with: .cmake/OldGlibc.cmake's, else the build's own.
+// The oldest C library that this program runs with: set by .cmake/OldGlibc.cmake, else that of the
+// build.
 #ifdef DDPRUN_OLDEST_GLIBC
 constexpr std::string_view glibc_needed = DDPRUN_OLDEST_GLIBC;
 #else
@@ -30,10 +31,10 @@ constexpr std::string_view glibc_needed = DDPRUN_OLDEST_GLIBC;
 constexpr std::string_view glibc_needed = DDPRUN_VERSION_TEXT(__GLIBC__, __GLIBC_MINOR__);
 #endif
 
-// The other hosts check it with the same program.
+// sha256sum, because the other hosts check the copy with the same program.
 std::string hash_of(const std::string& path) {
   const environment_map own = environment_from(environ);
-  // "HASH  PATH\n"
+  // The answer is one line: "HASH  PATH".
   std::string sum = program_answer({"sha256sum", path}, own, hash_limit, hash_digits);
   sum.resize(std::min(sum.find(' '), sum.size()));
   return sum.size() == hash_digits ? sum : std::string();
@@ -49,13 +50,14 @@ std::optional<program_copy::file> read_file(const std::string& name, const std::
 
 program_copy read_program() {
   program_copy copy;
+  // By /proc, because this works even if the file was replaced or deleted since the start.
   auto own = read_file("ddprun", "/proc/" + std::to_string(::getpid()) + "/exe");
   if (!own) {
     copy.problem = "this program's own file cannot be read";
     return copy;
   }
   copy.files.push_back(std::move(*own));
-  // Where there is none here, none is missed there.
+  // Optional: if this host has no helper, the others do without it, too.
   if (auto helper = read_file("ddprun-nccl-id", nccl_helper_program()))
     copy.files.push_back(std::move(*helper));
   for (const program_copy::file& each : copy.files) {
@@ -83,6 +85,7 @@ version_numbers numbers_of(std::string_view text) {
 void own_program::read(handler done) {
   if (copy_) return done(*copy_);
   waiting_.push_back(std::move(done));
+  // One read serves all that ask meanwhile.
   if (waiting_.size() > 1) return;
   reading_.start(read_program, [this](std::optional<program_copy> copy) {
     if (!copy) copy = program_copy{{}, "the system has no thread left"};

@@ -1,7 +1,6 @@
-// This program's own file, and that of ddprun-nccl-id beside it, as they are copied to a host that
-// has none.
+// This program's own file, and that of ddprun-nccl-id beside it, for hosts that have no ddprun.
 //
-// Thread rule: one thread, that of the executor; the file is read on a thread of its own, once.
+// Thread rule: the executor's thread; the files are read once, on a thread of their own.
 #pragma once
 
 #include "launcher/process/background_task.hpp"
@@ -24,7 +23,7 @@ struct program_copy {
     std::string sha256;  // in hexadecimal
   };
   std::vector<file> files;  // the first is ddprun
-  std::string problem;      // why there is none; else empty
+  std::string problem;      // why there is no copy; empty: there is one
 };
 
 class own_program {
@@ -33,7 +32,7 @@ class own_program {
 
   explicit own_program(boost::asio::any_io_executor executor) : reading_(std::move(executor)) {}
 
-  // Calls `done` from the loop, or from inside where it has been read before.
+  // Calls `done` from the loop, or before it returns if the files have been read already.
   void read(handler done);
 
  private:
@@ -42,11 +41,12 @@ class own_program {
   std::optional<program_copy> copy_;
 };
 
-// The path of this program; empty: it has none any more.
+// The path of this program. Empty: it cannot be read.
 std::string own_program_path();
 
-// Whether it can run where `uname -m` says `machine`, and the C library is `glibc` ("glibc 2.36",
-// empty: another one, or an unknown). Empty, or why it cannot.
+// Whether this program can run on a host where `uname -m` prints `machine` and `getconf
+// GNU_LIBC_VERSION` prints `glibc` ("glibc 2.36"; empty: another C library or unknown). Returns why
+// it cannot, empty if it can.
 std::string why_it_cannot_run(std::string_view machine, std::string_view glibc);
 
 }  // namespace ddprun::launcher::ssh

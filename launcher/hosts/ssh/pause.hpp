@@ -1,5 +1,5 @@
-// How long to wait before something that has failed is tried again: each time twice as long, and
-// never the same for two hosts, which would come back together.
+// How long to wait before a retry: each time twice as long, and different for each host, because
+// hosts with equal pauses would all return at once.
 #pragma once
 
 #include "rendezvous/base/time.hpp"
@@ -10,7 +10,7 @@
 
 namespace ddprun::launcher::ssh {
 
-// One of 2^64 for each value: splitmix64.
+// splitmix64: maps each value to one of 2^64.
 constexpr std::uint64_t mixed(std::uint64_t value) {
   value += 0x9e3779b97f4a7c15;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
@@ -18,7 +18,7 @@ constexpr std::uint64_t mixed(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// From half of the pause to all of it. `failures`: those before this one.
+// Returns between half of the pause and all of it. `failures` are those before this one.
 inline duration pause_after(std::uint32_t failures, duration first, duration most,
                             std::uint64_t seed, std::size_t host) {
   const std::uint32_t doublings = std::min<std::uint32_t>(failures, 20);

@@ -24,7 +24,7 @@ bool is_host_option(std::string_view name) {
                      [&](const auto& row) { return row.spec.name == name; });
 }
 
-// The last one of that name; null: it was not given.
+// The last option of that name. Null: it was not given.
 const cli::given_option* find(const given_options& options, std::string_view name) {
   const auto found = std::find_if(options.rbegin(), options.rend(),
                                   [&](const auto& each) { return each.spec->name == name; });
@@ -36,7 +36,7 @@ const cli::given_option* find_discovery(const given_options& options) {
   return found != nullptr ? found : find(options, "host-discovery-script");
 }
 
-// Each is about one node, or about a way to meet that the head has chosen.
+// Refuses options that concern a single node, or a way to meet that the head chooses itself.
 cli::checked refuse_one_nodes(const given_options& options, const std::string& hosts) {
   static constexpr std::array<std::string_view, 7> names = {
       "node-id", "node-rank", "local-addr", "master-addr", "standalone", "gpus", "embed-daemon"};
@@ -53,7 +53,7 @@ cli::checked refuse_one_nodes(const given_options& options, const std::string& h
   return {};
 }
 
-// What is for the head, or put by it into each agent's line in another form.
+// Whether an option is only for the head, or is put into each agent's line in another form.
 bool is_left_out(std::string_view name) {
   static constexpr std::array<std::string_view, 7> replaced = {
       "nproc-per-node", "rdzv-endpoint", "rdzv-id", "log-format", "log-time", "color", "nnodes"};
@@ -70,7 +70,7 @@ cli::usage_error both_name_hosts(const cli::given_option& one, const cli::given_
   return {one.given + " and " + other.given + " both name hosts; leave one out"};
 }
 
-// `other`: what names hosts, too; null: nothing does.
+// `other` is another option that names hosts; null: there is none.
 cli::checked read_discovery(head_plan& plan, const given_options& options,
                             const cli::given_option& script, const cli::given_option* other) {
   if (other != nullptr) return both_name_hosts(*other, script);
@@ -89,8 +89,8 @@ cli::checked read_discovery(head_plan& plan, const given_options& options,
   return {};
 }
 
-// horovodrun's and mpirun's -np: so many workers in all, in the order of the list; hosts that get
-// none take no part.
+// horovodrun's and mpirun's -np: that many workers in all, in the order of the list. Hosts without
+// workers take no part.
 cli::checked take_workers(head_plan& plan, const given_options& options) {
   const auto* const given = find(options, "num-proc");
   if (given == nullptr) return {};
@@ -140,7 +140,7 @@ cli::checked read_hosts(head_plan& plan, const given_options& options,
   return take_workers(plan, options);
 }
 
-// What horovodrun counts in workers is counted in hosts here.
+// horovodrun's counts are workers, ddprun's are hosts.
 cli::checked refuse_counts_of_workers(const given_options& options) {
   for (const std::string_view name : {"min-np", "max-np"}) {
     if (const auto* const given = find(options, name)) {
@@ -177,7 +177,7 @@ cli::checked read_ssh(head_plan& plan, const given_options& options) {
   return {};
 }
 
-// The number of each host's workers: the list's, or --nproc-per-node's for all.
+// Sets each host's number of workers: from the list, or --nproc-per-node for all.
 cli::checked settle_workers(head_plan& plan, const given_options& options) {
   const auto* const all = find(options, "nproc-per-node");
   if (all == nullptr) return {};
@@ -192,7 +192,7 @@ cli::checked settle_workers(head_plan& plan, const given_options& options) {
   return {};
 }
 
-// All agents' options are checked here, by the words that the person wrote.
+// Checks the options of all agents here, so that errors quote the words that the user wrote.
 cli::checked check_launch(head_plan& plan, const given_options& options,
                           const environment_map& environment) {
   std::vector<std::string> words = plan.options;
@@ -214,12 +214,14 @@ cli::checked check_launch(head_plan& plan, const given_options& options,
   environment_map others = environment;
   for (const auto& [name, value] : plan.variables)
     others[name] = value;
+  // PET_ variables are options as well. The agents get theirs in words.
   std::erase_if(others, [](const auto& each) { return each.first.starts_with("PET_"); });
   auto outcome = parse_options(words, others);
   if (const auto* const error = std::get_if<cli::usage_error>(&outcome)) return *error;
   plan.launch = std::get<launch_options>(std::move(outcome));
   const run_settings& settings = plan.launch.settings;
   const std::size_t most = settings.nodes_max + settings.spares_max;
+  // Without a fixed list there is nothing to compare with: hosts come later.
   if (!plan.discovery.empty()) return {};
   if (plan.hosts.size() < settings.nodes_min || plan.hosts.size() > most) {
     return cli::wrong(
@@ -259,7 +261,7 @@ cli::parsed<std::optional<head_plan>> plan_head(const std::vector<std::string>& 
                                                 const environment_map& environment,
                                                 const file_reader_function& read_file) {
   const auto line = cli::split_command_line(launcher_command(), words, environment);
-  if (!line) return std::optional<head_plan>();  // whoever reads the line says what is wrong
+  if (!line) return std::optional<head_plan>();  // whoever parses the line reports its errors
   const auto* const list = find(line->options, "hosts");
   const auto* const file = find(line->options, "hostfile");
   const auto* const known = list != nullptr ? list : file;
@@ -293,9 +295,10 @@ std::vector<std::string> agent_words(const head_plan& plan, std::size_t host,
   words.push_back("--rdzv-id=" + place.run_id);
   if (place.is_at_head) words.push_back("--embed-daemon=never");
   words.push_back("--node-id=" + one.name);
-  // Where hosts come and go their numbers say nothing.
+  // With discovery the numbers follow the order of arrival and say nothing about rank.
   if (plan.discovery.empty()) words.push_back("--node-rank=" + std::to_string(host));
-  // The head waits so long for agents that are to end: none may have another from its environment.
+  // The head waits this long for agents to end, so an agent must not take another value from its
+  // environment.
   words.push_back("--shutdown-timeout=" + seconds_text(plan.launch.settings.timing.drain_grace));
   words.push_back("--log-format=json");
   words.push_back(place.has_color ? "--color=always" : "--color=never");
@@ -303,9 +306,10 @@ std::vector<std::string> agent_words(const head_plan& plan, std::size_t host,
   return words;
 }
 
-// The first value of an option counts for ssh: the person's stand before ours. BatchMode never asks
-// for a password; Debian's ssh would take five minutes then to see a cut connection. A master that
-// is there may be used, but ours is none: it would have to stay for others.
+// ssh uses the first value of an option, so the user's come before ours. BatchMode: ssh must not
+// ask for a password. It changes ServerAliveInterval to 300 s on Debian, which would notice a cut
+// connection after minutes, so that is set as well. ControlMaster=no: an existing master may be
+// used, but this ssh must not become one, because it would have to stay for others.
 std::vector<std::string> ssh_words(const head_plan& plan, std::size_t host,
                                    const std::string& command, long connect_seconds) {
   const ssh::host& one = plan.hosts[host];

@@ -5,7 +5,7 @@
 namespace ddprun::launcher::ssh {
 namespace {
 
-// The rest of each script, once $p is a program that runs there.
+// The end of each script, when $p is a program that runs there.
 std::string run_found(const std::string& magic) {
   return "{ echo " + magic + " found \"$p\"; exec \"$p\" --ddprun-ordered " + magic + "; }; ";
 }
@@ -24,8 +24,8 @@ std::string quoted(std::string_view text) {
   return safe + "'";
 }
 
-// No "!" (csh), no backslash (fish), no quote within the quotes. A banner may have no newline at
-// its end.
+// For any login shell: no "!" (csh), no backslash (fish), no quote within quotes. The first echo
+// ends a banner without a newline.
 std::string first_command(const std::string& magic) {
   return "exec /bin/sh -c 'echo; echo " + magic +
          " ready $SSH_CONNECTION; IFS= read -r s && eval \"$s\"'";
@@ -36,7 +36,8 @@ std::string find_script(const std::string& magic, const std::vector<std::string>
   std::string script = "for p in";
   for (const std::string& path : paths)
     script += " " + quoted(path);
-  // PATH is searched, which takes a process, only where the others are not there.
+  // An empty entry stands for the search in PATH, which needs a process and is done only if the
+  // other paths fail.
   if (also_path) script += " ''";
   script += "; do ";
   if (also_path) script += "[ -n \"$p\" ] || p=$(command -v ddprun 2>/dev/null); ";
@@ -49,7 +50,7 @@ std::string find_script(const std::string& magic, const std::vector<std::string>
 
 namespace {
 
-// True where all files in `folder` are what they should be.
+// A test that is true if all files in `folder` have the right hashes.
 std::string sums_are_right(const std::string& folder, const std::vector<sent_file>& files) {
   std::string test;
   for (const sent_file& each : files) {
@@ -61,10 +62,13 @@ std::string sums_are_right(const std::string& folder, const std::vector<sent_fil
 
 }  // namespace
 
-// The folder is made for this user alone where others may write beside it: /var/tmp/ddprun-1000.
-// Whether programs may run in it is tried. A copy that was cut short never has the name, and goes
-// with this shell, which a head that is gone would end by a signal: SIGPIPE at its next word. The
-// mask is that of the folder alone: what workers write is as the login has it.
+// Where others may write beside the folder (/var/tmp), it has the user's number and is for this
+// user alone. The script tries whether programs may run there.
+//
+// An incomplete copy never gets the final name. The shell's traps delete it, also when the head is
+// gone and the next word raises SIGPIPE.
+//
+// The umask is only for the folder and is restored, because workers' files are to have the login's.
 std::string copy_script(const std::string& magic, const std::vector<sent_file>& files) {
   const sent_file& own = files.front();
   const std::string name = "ddprun-" + std::string(version) + "-" + own.sha256.substr(0, 16);

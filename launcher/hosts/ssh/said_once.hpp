@@ -1,7 +1,8 @@
-// Of what many agents of one run say, each line is shown once: all of them tell the round's start,
-// its failure and its end in the same words.
+// Of what many agents of one run say, each line is shown once: they all report the start of a
+// round, its failure and its end in the same words.
 //
-// A line is shown as often as the host that says it most often: who says it again means it again.
+// A line is shown as often as the host repeats it that says it most often: a host that repeats a
+// line means it again.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +14,10 @@ namespace ddprun::launcher::ssh {
 
 class said_once {
  public:
-  // So many different lines are remembered, the newest.
+  // The number of different lines that are remembered: the newest.
   static constexpr std::size_t lines_max = 1000;
 
-  // True: it is new, and to be shown.
+  // True: the line is new and to be shown.
   bool is_new(std::size_t host, const std::string& text) {
     const auto [line, is_first] = lines_.try_emplace(text);
     if (is_first) {

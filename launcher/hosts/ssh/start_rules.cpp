@@ -11,8 +11,8 @@
 namespace ddprun::launcher::ssh {
 namespace {
 
-// OpenSSH 8 to 9.9. What says that a key or a password was refused is not among them, though
-// "Connection closed by" may follow it.
+// Texts of OpenSSH 8 to 9.9. A refused key or password is not one of these, although "Connection
+// closed by" may follow it; is_dropped excludes that.
 constexpr std::array<std::string_view, 5> dropped_words = {
     "kex_exchange_identification:", "ssh_exchange_identification:", "banner exchange:",
     "Connection reset by", "Connection closed by"};
@@ -40,7 +40,7 @@ start_rules::start_rules(limits values, time_point now) : values_(values), hosts
     one.deadline = now + values.start_timeout;
 }
 
-// How many may be connected to beside those that are.
+// How many more hosts may be connected to.
 std::size_t start_rules::room() const {
   const std::size_t connecting = count(stage::connecting);
   const std::size_t most = std::min(
@@ -56,6 +56,7 @@ std::vector<std::size_t> start_rules::take_next(time_point now) {
   for (std::size_t host = 0; host < hosts_.size() && left > 0; ++host) {
     entry& one = hosts_[host];
     if (one.at != stage::waiting || one.not_before > now) continue;
+    // With hosts that come and go a host's time begins with its first try.
     if (is_open() && one.drops == 0) one.deadline = now + values_.start_timeout;
     if (now >= one.deadline) continue;
     one.at = stage::connecting;
@@ -72,6 +73,7 @@ std::optional<time_point> start_rules::next_deadline() const {
     if (one.at != stage::waiting && one.at != stage::connecting) continue;
     const bool waits = one.at == stage::waiting;
     const bool has_begun = !is_open() || !waits || one.drops > 0;
+    // A host that has not begun and has no room waits for another's end, not for a moment.
     if (!has_begun && !has_room) continue;
     time_point at = has_begun ? one.deadline : one.not_before;
     if (waits && has_room) at = std::min(at, one.not_before);
@@ -134,7 +136,7 @@ namespace {
 
 using core::leave_reason;
 
-// Codes of those that have ended for such a reason, in order.
+// The codes of those that have ended for such a reason, in order.
 template <typename Condition>
 std::vector<int> codes_of(const head_end& end, Condition is_one) {
   std::vector<int> codes;
@@ -144,7 +146,7 @@ std::vector<int> codes_of(const head_end& end, Condition is_one) {
   return codes;
 }
 
-// The first of those that are equal. `codes` is not empty.
+// The first of the most frequent codes. `codes` is not empty.
 int most_frequent(const std::vector<int>& codes) {
   const auto times = [&](int code) { return std::count(codes.begin(), codes.end(), code); };
   return *std::max_element(codes.begin(), codes.end(),
@@ -158,9 +160,9 @@ bool is_decided(const head_end& end) {
                      [](const agent_end& each) { return each.why != leave_reason::drained; });
 }
 
-// All agents of a run end with the run's code. One that was left out, and one whose node was
-// drained, have one of their own, which counts where there is no other. 0 is the run's wherever it
-// is said of the run, then what most have said.
+// All agents of a run end with the run's code. An agent that was left out, or whose node was
+// drained, has a code of its own, which counts only if no agent has the run's. If the run's agents
+// disagree, a single 0 decides, else the most frequent code.
 int exit_code_of(const head_end& end) {
   if (end.signal) return exit_code_of_signal(*end.signal);
   if (end.failed_start) return *end.failed_start == 0 ? unmet_exit_code : *end.failed_start;

@@ -1,21 +1,21 @@
-// The start rules decide which host is connected to when, which failure is tried again, and when
-// the start has failed: a machine without sockets and clocks.
+// The start rules decide when to connect to which host, which failures are retried, and when the
+// start has failed. They are a state machine without sockets and clocks.
 //
 //   stage        means
 //   waiting      not tried yet, or to be tried again at its moment
-//   connecting   an ssh is under way; at most connecting_max of them, for an sshd that many come to
-//                (a gateway) drops some
+//   connecting   an ssh is under way; at most connecting_max of them, because an sshd that
+//                many connect to (a gateway) drops some
 //   running      its agent runs
 //   over         its agent has ended, or its connection
 //   failed       it takes no part
 //
-// Only a connection that sshd has dropped is tried again, with a pause that grows and is different
-// for each host. A refused key never is: sshd blocks who fails often (PerSourcePenalties).
+// Only a connection that sshd has dropped is retried, after a pause that grows and differs by host.
+// A refused key is never retried, because sshd blocks clients that fail often (PerSourcePenalties).
 //
-// While hosts come and go (`is_open`) a start has no end: each host's time begins with its first
+// While hosts come and go (`is_open`) the start has no end: each host's time begins with its first
 // try, some wait until others are gone, and one that takes no part may be admitted again.
 //
-// Hosts are numbers from 0, in the order of the list.
+// Hosts are numbered from 0, in the order of the list.
 #pragma once
 
 #include "launcher/hosts/ssh/agent_end.hpp"
@@ -33,38 +33,39 @@ namespace ddprun::launcher::ssh {
 inline constexpr std::size_t connecting_max = 64;
 inline constexpr duration first_pause = std::chrono::milliseconds(250);
 inline constexpr duration pause_max = std::chrono::seconds(5);
-// What agents end with that leave in order on SIGTERM, where the person has said nothing.
+// The exit code of agents that leave in order on SIGTERM, if the user has set none.
 inline constexpr int drained_exit_code = 143;
 
 enum class stage { waiting, connecting, running, over, failed };
 
-// True: what ssh said is that sshd, or somebody on the way, has dropped it before it was let in.
+// Whether the words of ssh say that sshd, or something on the way, has dropped the connection
+// before the login.
 bool is_dropped(std::string_view words);
-// True: it said that one of the two keys is not what the other side knows.
+// Whether they say that the user's or the host's key was refused.
 bool is_refused(std::string_view words);
 
 class start_rules {
  public:
   struct limits {
     std::size_t hosts = 0;
-    std::size_t hosts_min = 0;  // with fewer the run cannot be
-    duration start_timeout{};   // of each host, from the beginning on
+    std::size_t hosts_min = 0;  // the run needs at least so many
+    duration start_timeout{};   // of each host, from the start
     std::uint64_t seed = 0;     // of the pauses
     bool is_open = false;
-    std::size_t hosts_at_once = SIZE_MAX;  // that connect or run, while it is open
+    std::size_t hosts_at_once = SIZE_MAX;  // connecting or running, while it is open
   };
 
   start_rules(limits values, time_point now);
 
-  // Those to connect to now; they are connecting then.
+  // Returns the hosts to connect to now, which are connecting from then on.
   std::vector<std::size_t> take_next(time_point now);
-  // When to ask again though nothing has happened.
+  // When to ask again even if nothing has happened.
   std::optional<time_point> next_deadline() const;
-  // Those whose time is up, and which do not run; they have failed then.
+  // Returns the hosts that do not run and whose time is up; they have failed from then on.
   std::vector<std::size_t> take_late(time_point now);
 
   void agent_runs(std::size_t host);
-  // Its ssh has ended while it was connecting; `words` are ssh's. True: it will be tried again.
+  // The ssh to the host has ended while connecting, with these last words. True: a retry follows.
   bool connection_failed(std::size_t host, std::string_view words, time_point now);
   void agent_ended(std::size_t host) { hosts_[host].at = stage::over; }
   void give_up(std::size_t host) { hosts_[host].at = stage::failed; }
@@ -72,15 +73,15 @@ class start_rules {
   stage stage_of(std::size_t host) const { return hosts_[host].at; }
   std::size_t count(stage of) const;
 
-  // One more host, which takes no part yet; its number is the next one.
+  // Adds a host that takes no part yet. Its number is the next one.
   void add();
-  // One that takes no part is tried again, not before that moment.
+  // Lets a host that takes no part be tried again, not before that moment.
   void admit(std::size_t host, time_point not_before);
-  // No host comes any more: those that have not begun take no part.
+  // No more hosts come: those that have not begun take no part.
   void close();
   bool is_open() const { return values_.is_open; }
 
-  // Those that run, or still may.
+  // The number of hosts that run or still may.
   std::size_t possible() const { return hosts_.size() - count(stage::over) - count(stage::failed); }
   bool has_too_few() const { return !is_open() && possible() < values_.hosts_min; }
   bool is_over() const { return !is_open() && possible() == 0; }
@@ -89,7 +90,7 @@ class start_rules {
   struct entry {
     stage at = stage::waiting;
     time_point not_before{};
-    time_point deadline{};  // of its start, once it has begun
+    time_point deadline{};  // of its start, once that has begun
     std::uint32_t drops = 0;
   };
 
@@ -99,14 +100,14 @@ class start_rules {
   std::vector<entry> hosts_;
 };
 
-// What the head exits with, of what its agents have said.
+// What the head's exit code is derived from.
 struct head_end {
-  std::vector<agent_end> said;      // of agents that have ended by themselves, in order
-  std::optional<int> failed_start;  // that of an agent that could not begin, or our own
-  std::optional<int> signal;        // that came to the head while agents were there
+  std::vector<agent_end> said;      // by agents that have ended by themselves, in order
+  std::optional<int> failed_start;  // the code of an agent that could not begin, or our own
+  std::optional<int> signal;        // a signal that the head got while agents were there
 };
 
-// An agent has ended, and not because its node was drained.
+// Whether an agent has ended for another reason than that its node was drained.
 bool is_decided(const head_end& end);
 
 int exit_code_of(const head_end& end);
