@@ -120,6 +120,9 @@ class _Loader:
         self._watch = watch
         self._name = name
 
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
     def create_module(self, spec):
         return self._inner.create_module(spec)
 
@@ -184,7 +187,8 @@ class Watch:
         if module not in _MAKERS:
             return None
         for other in sys.meta_path:
-            found = None if other in (self, asker) else other.find_spec(module, path)
+            is_asked = hasattr(other, "find_spec") and other not in (self, asker)
+            found = other.find_spec(module, path) if is_asked else None
             if found is not None:
                 if hasattr(found.loader, "exec_module"):
                     found.loader = _Loader(found.loader, self, _MAKERS[module])

@@ -40,6 +40,21 @@ def test_a_package_that_seeds_leaves_the_same_numbers(make_agent, packages, tmp_
     assert warm.out == cold.out.replace("False", "True") and "True" in warm.out
 
 
+def test_a_script_whose_imports_are_recorded_finds_random_as_always(make_agent, tmp_path):
+    agent = make_agent([script_of(tmp_path, """
+        class Old:  # as finders were before Python 3.4
+            def find_module(self, name, path=None):
+                return None
+        sys.meta_path.append(Old())
+        import importlib.util
+        found = importlib.util.find_spec("random").loader
+        print(len(found.get_source("random")), found.is_package("random"))
+        import random
+        print(type(random.__loader__), random.__spec__.loader is random.__loader__)
+        print(sorted(vars(random)))""")])
+    assert agent.cold(is_recorded=True).out == agent.cold().out != ""
+
+
 # Numbers are known in advance from a seed on, whoever has given it.
 @pytest.mark.parametrize("before", [
     "random.seed(7)", "random.setstate(random.Random(7).getstate())", "import seeding"])
