@@ -6,6 +6,7 @@
 // so, and does nothing.
 //
 //   gpu_snapshot_benchmark [--rounds=N] [--bytes=N[,N...]] [--folder=DIR]
+#include "tests/benchmark/measured.hpp"
 #include "worker/snapshot/snapshots.hpp"
 #include "worker/torch/tensor_bytes.hpp"
 #include "worker/torch_cuda/nccl_backend.hpp"
@@ -14,7 +15,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -28,8 +28,12 @@
 
 namespace {
 
+using namespace ddprun;
 using namespace ddprun::worker;
-using clock_type = std::chrono::steady_clock;
+using benchmark::rate;
+using benchmark::seconds_of;
+using benchmark::spread;
+using benchmark::value_after;
 
 constexpr double gibibyte = 1 << 30;
 
@@ -40,22 +44,7 @@ struct options {
 };
 
 [[noreturn]] void fail(const std::string& text) {
-  std::fprintf(stderr, "gpu_snapshot_benchmark: %s\n", text.c_str());
-  std::exit(1);
-}
-
-double seconds_of(const std::function<void()>& work) {
-  const auto start = clock_type::now();
-  work();
-  return std::chrono::duration<double>(clock_type::now() - start).count();
-}
-
-std::string spread(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  char text[80];
-  std::snprintf(text, sizeof text, "%7.3f (%.3f to %.3f)", values[values.size() / 2],
-                values.front(), values.back());
-  return text;
+  benchmark::fail("gpu_snapshot_benchmark", text);
 }
 
 // As a transformer's: in each layer of 64 MiB there are matrices and, by number, as many vectors.
@@ -148,15 +137,11 @@ void compare(const options& chosen, std::uint64_t bytes, c10::Device device) {
     ordinary.wait();
     ratio.push_back(ordinary_seconds.back() / pinned_seconds.back());
   }
-  const auto rate = [&](std::vector<double> seconds) {
-    for (double& each : seconds)
-      each = size / each;
-    return spread(std::move(seconds));
-  };
   std::printf("training waits, pinned memory, s         %s\n", spread(pinned_seconds).c_str());
-  std::printf("                GiB/s                    %s\n", rate(pinned_seconds).c_str());
+  std::printf("                GiB/s                    %s\n", rate(size, pinned_seconds).c_str());
   std::printf("training waits, ordinary memory, s       %s\n", spread(ordinary_seconds).c_str());
-  std::printf("                GiB/s                    %s\n", rate(ordinary_seconds).c_str());
+  std::printf("                GiB/s                    %s\n",
+              rate(size, ordinary_seconds).c_str());
   std::printf("ordinary / pinned                        %s\n", spread(ratio).c_str());
   std::printf("  then written in, s                     %s\n", spread(written).c_str());
   std::fflush(stdout);
@@ -165,18 +150,14 @@ void compare(const options& chosen, std::uint64_t bytes, c10::Device device) {
 options parse(int count, char** values) {
   options chosen;
   for (int at = 1; at < count; ++at) {
-    const std::string word = values[at];
-    const auto value = [&](const std::string& name) {
-      return word.starts_with(name) ? values[at] + name.size() : nullptr;
-    };
-    if (const char* rounds = value("--rounds=")) {
+    if (const char* rounds = value_after("--rounds=", values[at])) {
       chosen.rounds = std::atoi(rounds);
-    } else if (const char* bytes = value("--bytes=")) {
+    } else if (const char* bytes = value_after("--bytes=", values[at])) {
       chosen.bytes.clear();
       std::istringstream all(bytes);
       for (std::string one; std::getline(all, one, ',');)
         chosen.bytes.push_back(std::strtoull(one.c_str(), nullptr, 10));
-    } else if (const char* folder = value("--folder=")) {
+    } else if (const char* folder = value_after("--folder=", values[at])) {
       chosen.folder = folder;
     } else {
       fail("usage: gpu_snapshot_benchmark [--rounds=N] [--bytes=N[,N...]] [--folder=DIR]");

@@ -2,15 +2,16 @@
 // many bytes, alternating; medians.
 //
 //   write    MB/s of a save that training waits for, and of dd
-//   stall    how long training waits for a save that is asynchronous, against one that is not
+//   stall    how long training waits for a save that is asynchronous, against one that is not; and
+//            for the beginning of one that copies while training goes on
 //   memory   the most that each of them takes beyond what it had, the copy of the state excepted
 //   resume   MB/s of opening: every byte read and checked
 //
 //   snapshot_benchmark [--rounds=N] [--bytes=N] [--folder=DIR]
+#include "tests/benchmark/measured.hpp"
 #include "worker/snapshot/snapshots.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -24,8 +25,12 @@
 
 namespace {
 
+using namespace ddprun;
 using namespace ddprun::worker;
-using clock_type = std::chrono::steady_clock;
+using benchmark::rate;
+using benchmark::seconds_of;
+using benchmark::spread;
+using benchmark::value_after;
 
 constexpr std::size_t tensors = 64;
 
@@ -36,22 +41,7 @@ struct options {
 };
 
 [[noreturn]] void fail(const std::string& text) {
-  std::fprintf(stderr, "snapshot_benchmark: %s\n", text.c_str());
-  std::exit(1);
-}
-
-double seconds_of(const std::function<void()>& work) {
-  const auto start = clock_type::now();
-  work();
-  return std::chrono::duration<double>(clock_type::now() - start).count();
-}
-
-std::string spread(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  char text[80];
-  std::snprintf(text, sizeof text, "%8.3f (%.3f to %.3f)", values[values.size() / 2],
-                values.front(), values.back());
-  return text;
+  benchmark::fail("snapshot_benchmark", text);
 }
 
 // Of /proc/self/status, in MiB.
@@ -82,6 +72,7 @@ class job {
       tensor.type = element_type::f32;
       tensor.shape = {bytes_ / 4};
       tensor.bytes = {values_.back().get(), bytes_};
+      tensor.may_be_late = true;
       state_.replicated.tensors.push_back(std::move(tensor));
     }
   }
@@ -101,6 +92,9 @@ class job {
   void close() { kept_.reset(); }
   void save() {
     if (kept_->save(++step_, 0, state_)) fail(kept_->problem());
+  }
+  void begin_save() {
+    if (kept_->begin_save(++step_, 0, state_)) fail(kept_->problem());
   }
   void wait() {
     if (kept_->wait()) fail(kept_->problem());
@@ -127,15 +121,11 @@ void dd(const options& chosen) {
 options parse(int count, char** values) {
   options chosen;
   for (int at = 1; at < count; ++at) {
-    const std::string word = values[at];
-    const auto value = [&](const std::string& name) {
-      return word.starts_with(name) ? values[at] + name.size() : nullptr;
-    };
-    if (const char* rounds = value("--rounds=")) {
+    if (const char* rounds = value_after("--rounds=", values[at])) {
       chosen.rounds = std::atoi(rounds);
-    } else if (const char* bytes = value("--bytes=")) {
+    } else if (const char* bytes = value_after("--bytes=", values[at])) {
       chosen.bytes = std::strtoull(bytes, nullptr, 10);
-    } else if (const char* folder = value("--folder=")) {
+    } else if (const char* folder = value_after("--folder=", values[at])) {
       chosen.folder = folder;
     } else {
       fail("usage: snapshot_benchmark [--rounds=N] [--bytes=N] [--folder=DIR]");
@@ -172,29 +162,28 @@ int main(int count, char** values) {
   });
 
   std::vector<double> dd_seconds, save_seconds, stall_seconds, under_way, ratio, stall_share,
-      resume;
+      begin_seconds, resume;
   for (int round = 0; round < chosen.rounds; ++round) {
     dd_seconds.push_back(seconds_of([&] { dd(chosen); }));
     save_seconds.push_back(seconds_of([&] { waiting.save(); }));
     stall_seconds.push_back(seconds_of([&] { going_on.save(); }));
     under_way.push_back(seconds_of([&] { going_on.wait(); }));
+    begin_seconds.push_back(seconds_of([&] { going_on.begin_save(); }));
+    going_on.wait();
     ratio.push_back(dd_seconds.back() / save_seconds.back());
     stall_share.push_back(stall_seconds.back() / save_seconds.back());
     resume.push_back(seconds_of([&] { waiting.open(false); }));
     if (::isatty(2) != 0) std::fprintf(stderr, "round %d of %d\r", round + 1, chosen.rounds);
   }
-  const auto rate = [&](std::vector<double> seconds) {
-    for (double& each : seconds)
-      each = mebibytes / each;
-    return spread(std::move(seconds));
-  };
-  std::printf("dd with fsync, MiB/s                     %s\n", rate(dd_seconds).c_str());
-  std::printf("save, MiB/s                              %s\n", rate(save_seconds).c_str());
+  std::printf("dd with fsync, MiB/s                     %s\n", rate(mebibytes, dd_seconds).c_str());
+  std::printf("save, MiB/s                              %s\n",
+              rate(mebibytes, save_seconds).c_str());
   std::printf("save / dd, the goal is 0.9 at least      %s\n", spread(ratio).c_str());
   std::printf("asynchronous save: training waits, s     %s\n", spread(stall_seconds).c_str());
   std::printf("  of a save that is waited for, 0.1      %s\n", spread(stall_share).c_str());
+  std::printf("  where it is copied late, s             %s\n", spread(begin_seconds).c_str());
   std::printf("  then written in, s                     %s\n", spread(under_way).c_str());
-  std::printf("resume, MiB/s read and checked           %s\n", rate(resume).c_str());
+  std::printf("resume, MiB/s read and checked           %s\n", rate(mebibytes, resume).c_str());
   std::printf("memory beyond the state, MiB             %8.1f\n", rise_waiting);
   std::printf("  asynchronous, and beyond the copy      %8.1f\n", rise_going_on);
   waiting.close();
