@@ -46,6 +46,16 @@ def test_one_rank_sums_over_nccl(cluster):
 
 
 @pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
+def test_a_snapshot_needs_no_pinned_memory(cluster):
+    agent = cluster.agent("node-a", command=["--no-python", BIN / "torch_cuda_checks",
+                                             "without-pinned-memory"])
+    ended_well(agent, LIMIT)
+    assert "right: all tensors are kept without pinned memory\n" in agent.out()
+    assert agent.err().count("snapshots: no pinned memory for cuda:0 (no memory to pin): its "
+                             "tensors are copied without, which takes longer\n") == 1
+
+
+@pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
 def test_state_and_training_on_a_gpu(cluster):
     agent = cluster.agent("node-a", command=["--no-python", BIN / "torch_cuda_checks"])
     ended_well(agent, LIMIT)

@@ -205,12 +205,30 @@ bool trains_in_bfloat16(worker::process_group& group, c10::Device device) {
   return is_right;
 }
 
+// Of a machine that has no memory to pin.
+struct no_pinned_memory final : at::HostAllocator {
+  c10::DataPtr allocate(std::size_t) override { TORCH_CHECK(false, "no memory to pin"); }
+  void copy_data(void*, const void*, std::size_t) const override {}
+  bool record_event(void*, void*, c10::Stream) override { return false; }
+  void empty_cache() override {}
+  at::HostStats get_stats() override { return {}; }
+  void reset_accumulated_stats() override {}
+  void reset_peak_stats() override {}
+};
+
 }  // namespace
 
-int main() {
-  return worker::run([] {
+int main(int count, char** values) {
+  return worker::run([&] {
     const auto here = worker::read_environment();
     const c10::Device device = worker::gpu_of(here);
+    if (count == 2 && std::string(values[1]) == "without-pinned-memory") {
+      static no_pinned_memory none;
+      at::setHostAllocator(at::kCUDA, &none, 255);
+      tell(keeps_tensors_of_many_kinds(device, save_kind::asynchronous),
+           "all tensors are kept without pinned memory");
+      return;
+    }
     worker::process_group_options options;
     options.backends.push_back(worker::nccl_backend(device));
     auto group = worker::process_group::join(here, options);

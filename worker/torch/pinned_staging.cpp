@@ -1,18 +1,22 @@
 #include "worker/torch/pinned_staging.hpp"
 
 #include "worker/snapshot/chunked_copy.hpp"
+#include "worker/snapshot/snapshot_state.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Event.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -39,7 +43,6 @@ class staging_lane final : public chunk_device {
     }
   }
 
-  c10::Stream stream() const { return stream_; }
   // What begin() is about.
   void read(const at::Tensor& bytes, const c10::Event& ready) {
     bytes_ = bytes;
@@ -70,27 +73,41 @@ class staging_lane final : public chunk_device {
 // Of one GPU.
 class pinned_staging {
  public:
-  explicit pinned_staging(c10::Device device) {
+  explicit pinned_staging(c10::Device device)
+      : stream_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)) {
     const auto used = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, lanes);
-    while (lanes_.size() < used) {
-      lanes_.push_back(std::make_unique<staging_lane>(device));
-      devices_.push_back(lanes_.back().get());
+    try {
+      while (lanes_.size() < used)
+        lanes_.push_back(std::make_unique<staging_lane>(device));
+    } catch (const c10::Error& error) {
+      // The system has none to give, or a container's limit is reached.
+      lanes_.clear();
+      const std::string reason = error.what_without_backtrace();
+      write_to_stderr("snapshots: no pinned memory for " + device.str() + " (" +
+                      reason.substr(0, reason.find('\n')) +
+                      "): its tensors are copied without, which takes longer");
     }
+    for (const auto& lane : lanes_)
+      devices_.push_back(lane.get());
   }
 
   void fetch(const at::Tensor& tensor, const c10::Event& ready, char* to) {
     const std::lock_guard lock(mutex_);
-    const c10::StreamGuard beside(lanes_.front()->stream());
-    ready.block(lanes_.front()->stream());
+    const c10::StreamGuard beside(stream_);
+    ready.block(stream_);
+    if (lanes_.empty()) {
+      at::from_blob(to, tensor.sizes(), tensor.options().device(at::kCPU)).copy_(tensor);
+      return;
+    }
     // A single element counts as contiguous whatever its stride, and view() would mind that.
     const auto bytes = tensor.resolve_conj()
                            .resolve_neg()
                            .contiguous()
                            .as_strided({tensor.numel()}, {1})
                            .view(at::kByte);
-    // On the first lane's stream: the others wait for the copy, where one was made.
+    // The lanes wait for the copy, where one was made.
     c10::Event in_order(tensor.device().type());
-    in_order.record(lanes_.front()->stream());
+    in_order.record(stream_);
     for (const auto& lane : lanes_)
       lane->read(bytes, in_order);
     const finally let_go{[this] {
@@ -107,7 +124,8 @@ class pinned_staging {
   };
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<staging_lane>> lanes_;
+  c10::Stream stream_;                                // on which tensors are put in order
+  std::vector<std::unique_ptr<staging_lane>> lanes_;  // none: no pinned memory can be had
   std::vector<chunk_device*> devices_;
 };
 

@@ -1,7 +1,7 @@
 // Brings tensors of a GPU to host memory: on streams of its own, behind what the caller's stream
 // had to do when the fetch was prepared, and through pinned memory of bounded size, which is kept
 // for the next time. Memory that is not pinned takes several times as long
-// (tests/benchmark/README.md).
+// (tests/benchmark/README.md): only where none can be pinned it is used, which is said once.
 //
 // Thread rule: any thread; those that fetch from one GPU wait for each other.
 #pragma once
