@@ -39,9 +39,10 @@ def test_the_script_on_one_node_and_on_two(cluster, nodes):
 
 
 @pytest.mark.parametrize("extra", [
-    PLACE, ["--accumulate", 3, "--bf16-gradients"],
+    [*PLACE, "--accumulate", 3, "--bf16-gradients"],
+    pytest.param([], marks=pytest.mark.slow),
     pytest.param(["--size", "mini", "--epochs", 1, "--batch-size", 64], marks=pytest.mark.slow)],
-    ids=["place", "accumulated", "mini"])
+    ids=["place, accumulated", "plain", "mini"])
 def test_the_script_finds_the_same(cluster, extra):
     """With ranks told by arguments, and by the environment."""
     given = ["--epochs", EPOCHS, "--dropout", 0, *extra]

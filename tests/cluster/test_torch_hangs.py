@@ -9,7 +9,8 @@ from tests.cluster.test_hangs_across import nodes
 from tests.support.standing_script import line_of
 
 
-@pytest.mark.parametrize(("count", "stands"), [(2, 1), (3, 0)])
+@pytest.mark.parametrize(("count", "stands"), [
+    (2, 1), pytest.param(3, 0, marks=pytest.mark.slow)])
 def test_nodes_that_train_with_gloo_wait_for_the_one_in_its_forward(cluster, tmp_path, count,
                                                                     stands):
     pytest.importorskip("torch", reason="PyTorch is not installed here")

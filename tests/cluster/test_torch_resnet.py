@@ -47,6 +47,7 @@ def test_the_script_on_two_nodes_with_two_and_three_workers(cluster):
     assert list(losses(lines)) == [1]
 
 
+@pytest.mark.slow
 def test_the_script_finds_the_same_with_ranks_told_by_arguments(cluster):
     ours = EXAMPLE.run(cluster, "program", [1, 1], *SMALL, "--epochs", 2, *PLACE)
     theirs = EXAMPLE.run(cluster, "python", [1, 1], *SMALL, "--epochs", 2, *PLACE)
@@ -66,10 +67,10 @@ def test_a_deep_one(cluster):
     check_alike(without_times(EXAMPLE.run(cluster, "python", [1], *few)), ours)
 
 
-def test_a_script_that_spawns_its_workers_by_itself(cluster):
-    usual = EXAMPLE.run(cluster, "program", [2, 2], *SMALL, "--epochs", 1)
-    spawned = EXAMPLE.run(cluster, "python", [1, 1], *SMALL, "--epochs", 1,
-                          *SPAWNING)
+@pytest.mark.parametrize("nodes", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_script_that_spawns_its_workers_by_itself(cluster, nodes):
+    usual = EXAMPLE.run(cluster, "program", [2] * nodes, *SMALL, "--epochs", 1)
+    spawned = EXAMPLE.run(cluster, "python", [1] * nodes, *SMALL, "--epochs", 1, *SPAWNING)
     check_alike(without_times(spawned), without_times(usual))
 
 
@@ -110,6 +111,7 @@ def test_goes_on_where_it_was(cluster, tmp_path, kind):
     assert losses(rest) == {3: pytest.approx(losses(whole)[3], rel=0.005)}
 
 
+@pytest.mark.slow
 def test_goes_on_with_another_number_of_ranks(cluster, tmp_path):
     kept = ["--resume", tmp_path / "kept", "--epochs"]
     EXAMPLE.run(cluster, "program", [2], *SMALL, "--images", 240, *kept, 2)

@@ -107,7 +107,8 @@ def has_been_sent(pid, number):
     return int(re.search(r"^ShdPnd:\s+(\w+)", status, re.M)[1], 16) >> (number - 1) & 1
 
 
-@pytest.mark.parametrize("kind, nodes", [("program", ["a", "b"]), ("python", ["a"])])
+@pytest.mark.parametrize("kind, nodes", [
+    ("program", ["a", "b"]), pytest.param("python", ["a"], marks=pytest.mark.slow)])
 def test_a_killed_worker_resumes_and_changes_nothing(cluster, tmp_path, plain, kind, nodes):
     expected, _ = plain(kind, nodes)
     daemon = cluster.daemon()

@@ -178,8 +178,9 @@ def expected_weights():
     return weights
 
 
-@pytest.mark.parametrize("state", ["stepped", "settled", "loaded", "none", "twice", "positional",
-                                   "keyword", "two"])
+@pytest.mark.parametrize("state", [
+    "stepped", "settled", "loaded", "none", "twice", "positional", "two",
+    pytest.param("keyword", marks=pytest.mark.slow)])
 def test_what_an_aborted_collective_leaves_reaches_no_state(cluster, tmp_path, state):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)

@@ -35,8 +35,9 @@ def start(cluster, command, *options, name="job", **more):
                          environment={"DDPRUN_DIGITS": str(DIGITS), "CUDA_VISIBLE_DEVICES": ""})
 
 
-@pytest.mark.parametrize("survivors", ["off", "on"])
-@pytest.mark.parametrize("dead", [0, 3])
+@pytest.mark.parametrize("dead, survivors", [
+    (0, "on"), (3, "off"),
+    *(pytest.param(*values, marks=pytest.mark.slow) for values in ((0, "off"), (3, "on")))])
 def test_a_killed_rank_costs_no_step(cluster, tmp_path, dead, survivors):
     given = [EPOCHS, NEVER, "--tell-samples", "--snapshot-dir"]
     whole = start(cluster, EXAMPLE.command("program", *given, tmp_path / "whole"), name="whole")

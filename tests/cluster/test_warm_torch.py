@@ -33,7 +33,7 @@ def make_agent():
         agent.close()
 
 
-@pytest.mark.parametrize("threads", ["1", "2", None])
+@pytest.mark.parametrize("threads", ["1", None, pytest.param("2", marks=pytest.mark.slow)])
 def test_a_script_that_trains_sees_no_difference(make_agent, threads):
     """Nor where its imports are recorded. What rank 0 has more is the same with any threads."""
     agent = make_agent([PROBE], OMP_NUM_THREADS=threads)
