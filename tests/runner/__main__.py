@@ -191,8 +191,10 @@ def run(given, screen, commands):
     clear_logs()
     Path(PLAIN, "test-logs").mkdir(parents=True, exist_ok=True)
     # Also for parts that start other programs. A person may ask for more than the words do.
-    wanted = effort(given.parts)
-    if wanted == "thorough" or not os.environ.get("DDPRUN_TEST_EFFORT"):
+    wanted, asked = effort(given.parts), os.environ.get("DDPRUN_TEST_EFFORT")
+    if asked not in (None, "", "quick", "thorough"):
+        raise builds.Refused(f'DDPRUN_TEST_EFFORT is "{asked}": it may be quick or thorough')
+    if wanted == "thorough" or not asked:
         os.environ["DDPRUN_TEST_EFFORT"] = wanted
     whole = Run(screen, commands)
     with load(commands) if given.under_load else contextlib.nullcontext():

@@ -437,6 +437,12 @@ def test_an_unknown_part_is_refused(tree):
     assert "no part 'unti'; there are: thorough, style" in refusal(tree, "unti")
 
 
+def test_an_unknown_effort_is_refused(tree, monkeypatch):
+    monkeypatch.setenv("DDPRUN_TEST_EFFORT", "much")
+    assert refusal(tree, "unit") == ('tests/run: DDPRUN_TEST_EFFORT is "much": it may be quick or '
+                                     'thorough')
+
+
 def test_a_build_of_another_checkout_is_refused(tree):
     (tree / "build").mkdir()
     (tree / "build/CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
