@@ -2,6 +2,7 @@
 
 #include "tests/rendezvous/journal/fault_vfs.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/effort.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <cstdlib>
@@ -165,7 +166,7 @@ TEST_CASE("each write, sync and truncation may fail: nothing half-done is ever s
 
 // The seed is in the name of the failing case: play it again by hand.
 TEST_CASE("after a loss of power all is there that was said to be written") {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (const std::uint64_t seed : tests::cases_to_take(60, 20)) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);
     const folder at;
