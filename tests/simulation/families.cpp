@@ -19,9 +19,9 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
 }
 
 std::uint64_t schedules_wanted() {
-  const std::uint64_t quick = tests::is_sanitized ? schedules_quick_sanitized : schedules_quick;
+  const bool is_whole = tests::is_thorough() || !tests::is_sanitized;
   return number_from("DDPRUN_SIMULATION_SCHEDULES",
-                     tests::is_thorough() ? schedules_default : quick);
+                     is_whole ? schedules_default : schedules_sanitized);
 }
 
 std::uint64_t scaled(std::uint64_t count, std::uint64_t least) {

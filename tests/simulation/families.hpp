@@ -2,7 +2,7 @@
 // the settings from which they start.
 //
 // DDPRUN_SIMULATION_SCHEDULES scales a family down (or the general one up); without it all are
-// played in a thorough test run, and a share of them otherwise, another one each time
+// played, but under a sanitizer in a quick test run a share of them, another one each time
 // (tests/support/effort.hpp). DDPRUN_SIMULATION_FIRST is the seed that it begins with,
 // DDPRUN_SIMULATION_SEED plays one schedule of it alone and prints the transcript,
 // DDPRUN_SIMULATION_SHRINK leaves out its faults that do not matter.
@@ -16,9 +16,8 @@
 
 namespace ddprun::simulation {
 
-inline constexpr std::uint64_t schedules_default = 10'000;  // in a thorough run
-inline constexpr std::uint64_t schedules_quick = 2000;
-inline constexpr std::uint64_t schedules_quick_sanitized = 100;
+inline constexpr std::uint64_t schedules_default = 10'000;
+inline constexpr std::uint64_t schedules_sanitized = 100;  // under a sanitizer, in a quick test run
 
 std::uint64_t number_from(const char* variable, std::uint64_t otherwise);
 
