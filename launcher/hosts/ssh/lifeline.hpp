@@ -2,7 +2,7 @@
 // there is a head:
 //
 //   "beat\n"        the head is there; at least once in lifeline_silence
-//   "signal N\n"    this agent gets the signal. If it no longer listens to signals, nothing happens:
+//   "signal N\n"    this agent gets the signal. If it no longer listens to signals, it ignores it:
 //                   it has yet to report how it ended
 //   the end         the head, or the connection, is gone
 //
