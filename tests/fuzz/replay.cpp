@@ -1,11 +1,11 @@
 // Stands in for libFuzzer where there is none: gives every file of a corpus to the target it is
-// linked with, and then random mutations of them. Both are the same on every run, so that a crash
+// linked with, and then random mutations of them, each made from its seed alone, so that a crash
 // that was found stays found.
 //
 //   fuzz_NAME [--runs N] [--seed N] [FILE or FOLDER]...
 //
-// Without --runs a thorough test run (tests/support/effort.hpp) takes more mutations than a quick
-// one, and under a sanitizer fewer.
+// Without --runs a thorough test run (tests/support/effort.hpp) takes all the usual seeds, a quick
+// one a stretch of them; under a sanitizer there are fewer.
 //
 // An input that ends the process is left in crash-fuzz_NAME in the working folder, and its seed is
 // said: `--seed N --runs 1` makes the same one again. Without paths it takes
@@ -20,10 +20,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <string>
 #include <unistd.h>
@@ -45,9 +47,17 @@ bytes current;
 std::string current_name;
 std::string crash_file;
 
-std::uint64_t runs_of_this_effort() {
-  const std::uint64_t thorough = ddprun::tests::is_sanitized ? 2000 : 10'000;
-  return ddprun::tests::is_thorough() ? thorough : ddprun::tests::is_sanitized ? 200 : 2000;
+struct seeds {
+  std::uint64_t first = 1;
+  std::uint64_t count = 0;
+};
+
+seeds of_this_effort() {
+  using namespace ddprun::tests;
+  const std::uint64_t all = is_sanitized ? 2000 : 10'000;
+  const std::uint64_t few = is_sanitized ? 200 : 2000;
+  if (is_thorough()) return {1, all};
+  return {1 + sample_seed() % (all - few + 1), few};
 }
 
 void say_last_words() {
@@ -165,18 +175,29 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& paths) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::uint64_t runs = runs_of_this_effort();
-  std::uint64_t seed = 1;
+  std::optional<std::uint64_t> wanted;
+  std::optional<std::uint64_t> seed;
   std::vector<fs::path> paths;
   for (int index = 1; index < argc; ++index) {
     const std::string word = argv[index];
     if (word == "--runs" && index + 1 < argc) {
-      runs = std::strtoull(argv[++index], nullptr, 10);
+      wanted = std::strtoull(argv[++index], nullptr, 10);
     } else if (word == "--seed" && index + 1 < argc) {
       seed = std::strtoull(argv[++index], nullptr, 10);
     } else {
       paths.emplace_back(word);
     }
+  }
+  std::uint64_t runs = wanted.value_or(0);
+  try {
+    if (!wanted) {
+      const seeds usual = of_this_effort();
+      runs = usual.count;
+      if (!seed) seed = usual.first;
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+    return 2;
   }
   const std::string program = fs::path(argv[0]).filename().string();
   const std::string target = program.substr(program.find('_') + 1);
@@ -195,10 +216,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s: no inputs in %s\n", argv[0], paths.front().c_str());
     return 1;
   }
+  const std::uint64_t first = seed.value_or(1);
   for (std::uint64_t run = 0; run < runs; ++run) {
-    try_one(mutator(corpus, seed + run).make(),
-            "the input of --seed " + std::to_string(seed + run));
+    try_one(mutator(corpus, first + run).make(),
+            "the input of --seed " + std::to_string(first + run));
   }
   std::printf("%zu inputs and %llu mutations of them, from seed %llu\n", corpus.size(),
-              static_cast<unsigned long long>(runs), static_cast<unsigned long long>(seed));
+              static_cast<unsigned long long>(runs), static_cast<unsigned long long>(first));
 }
