@@ -43,6 +43,19 @@ struct NormalizedImpl : torch::nn::Module {
 };
 TORCH_MODULE(Normalized);
 
+// What never changes comes first in a snapshot, and takes so long that the copy of the rest is
+// still to come when the next step has come to the optimizer.
+struct WithFrozenImpl : torch::nn::Module {
+  WithFrozenImpl() {
+    frozen = register_parameter("a_frozen", torch::ones({16 << 20}), /*requires_grad=*/false);
+    trained = register_module("trained", torch::nn::Linear(64, 128));
+  }
+  torch::Tensor forward(const torch::Tensor& values) { return trained->forward(values); }
+  torch::Tensor frozen;
+  torch::nn::Linear trained{nullptr};
+};
+TORCH_MODULE(WithFrozen);
+
 std::string checksum_of(const std::vector<torch::Tensor>& tensors) {
   checksum sum;
   for (const auto& each : tensors) {
@@ -176,13 +189,12 @@ TEST_CASE("when a rank dies in a training loop no step is lost", "[torch]") {
     REQUIRE(without_first_step(rest[rank]) == without_first_step(whole[rank]));
 }
 
-// Large enough that the copy is under way when the next step comes to the optimizer.
 TEST_CASE("a snapshot has what a step left, while the next one is made", "[torch]") {
   const auto optimizer_kind = GENERATE(std::string("adam"), std::string("momentum"));
   const tests::temporary_folder place;
   const auto said = run_ranks(1, [&](const environment& here) -> std::string {
     auto group = process_group::join(here);
-    torch::nn::Linear model(1024, 2048);
+    WithFrozen model;
     distributed_data_parallel parallel(group, *model);
     std::unique_ptr<torch::optim::Optimizer> optimizer;
     if (optimizer_kind == "adam") {
@@ -191,7 +203,7 @@ TEST_CASE("a snapshot has what a step left, while the next one is made", "[torch
       optimizer = std::make_unique<torch::optim::SGD>(model->parameters(),
                                                       torch::optim::SGDOptions(0.1).momentum(0.9));
     }
-    exponential_moving_average average(*model);
+    exponential_moving_average average(*model->trained);
     training_loop_options looping;
     looping.samples = 5;
     looping.save.steps = 3;
@@ -225,7 +237,7 @@ TEST_CASE("a snapshot has what a step left, while the next one is made", "[torch
       }
     });
     loop.run([&](training_batch&) {
-      return parallel.forward(model, torch::ones({1, 1024})).square().sum();
+      return parallel.forward(model, torch::ones({1, 64})).square().sum();
     });
     group.close();
     return left + "; " + found;
@@ -233,7 +245,7 @@ TEST_CASE("a snapshot has what a step left, while the next one is made", "[torch
   const auto half = said[0].find("; ");
   REQUIRE(half != std::string::npos);
   REQUIRE(said[0].substr(0, half) == said[0].substr(half + 2));
-  REQUIRE(said[0].starts_with(optimizer_kind == "adam" ? "9 tensors" : "5 tensors"));
+  REQUIRE(said[0].starts_with(optimizer_kind == "adam" ? "10 tensors" : "6 tensors"));
 }
 
 TEST_CASE("a loss that changes a parameter while it is copied is told so", "[torch]") {
