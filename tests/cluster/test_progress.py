@@ -59,7 +59,7 @@ def test_a_rank_that_writes_or_has_others_compute_moves_though_it_makes_no_step(
 
 def test_the_lines_that_the_page_shows_say_it(cluster, tmp_path):
     (lines,) = re.findall(r"```python\n(if \"DDPRUN_PROGRESS\" in.*?)```",
-                          (ROOT / "launcher" / "README.md").read_text(), re.S)
+                          (ROOT / "launcher/evidence/README.md").read_text(), re.S)
     script = tmp_path / "train.py"
     script.write_text("import os\nstep = 1204\n" + lines + "raise SystemExit(3)\n")
     agent = cluster.agent("node", "--report", tmp_path / "report", command=[script],

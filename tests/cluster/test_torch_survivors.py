@@ -13,7 +13,7 @@ from tests.support.ports import free_port
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 
-# As launcher/README.md shows it, with a death in step 8, on data of step and rank alone.
+# As launcher/survivors/README.md shows it, with a death in step 8, on data of step and rank alone.
 SCRIPT = textwrap.dedent("""
     import os, signal, sys
     import torch

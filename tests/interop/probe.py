@@ -16,7 +16,7 @@ def status_of(name):
 
 def open_files():
     """But the one that is open for looking."""
-    # Without the one by which ddprun asks a worker where it stands (launcher/README.md).
+    # Without the one by which ddprun asks a worker where it stands (launcher/evidence/README.md).
     return sorted(int(number) for number in os.listdir("/proc/self/fd")
                   if os.path.exists(f"/proc/self/fd/{number}")
                   and not os.readlink(f"/proc/self/fd/{number}").startswith("/memfd:ddprun-stack"))

@@ -8,7 +8,8 @@ LAUNCHER = ROOT / "launcher/README.md"
 SERVICE = ROOT / "rendezvous/README.md"
 WORKER = ROOT / "worker/README.md"
 BENCHMARK = ROOT / "tests/benchmark/README.md"
-ALL = (README, LAUNCHER, SERVICE, WORKER, BENCHMARK)
+ALL = (README, LAUNCHER, *(ROOT / f"launcher/{subject}/README.md" for subject in (
+    "evidence", "warm", "survivors", "vault")), SERVICE, WORKER, BENCHMARK)
 # Those of developers, of the examples and of each host engine, too.
 EVERY = tuple(sorted(path for folder in ("launcher", "rendezvous", "worker", "examples", "tests")
                      for path in (ROOT / folder).rglob("*.md"))) + (README,)

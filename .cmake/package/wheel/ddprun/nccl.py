@@ -1,4 +1,4 @@
-"""Groups of NCCL whose round is over: launcher/README.md, "Survivors on GPUs".
+"""Groups of NCCL whose round is over: launcher/survivors/README.md, "Survivors on GPUs".
 
 What a stuck collective has half reduced is used by the kernels that wait behind it, once it is
 aborted: from then on nothing on the GPU counts that a collective, or what follows from one, may

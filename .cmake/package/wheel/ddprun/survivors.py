@@ -1,4 +1,4 @@
-"""Workers that live on from round to round: launcher/README.md, "Survivors".
+"""Workers that live on from round to round: launcher/survivors/README.md.
 
 A thread hears the agent's word that the round is over, and ends what the script waits for: its
 collectives, and the round's store while a group is being made. The script's own thread then leaves
