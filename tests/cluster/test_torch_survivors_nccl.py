@@ -366,27 +366,63 @@ def test_groups_are_aborted_where_no_thread_can_be_started(groups, current_round
     assert [one.aborts for one in groups.groups] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("answers, used", [(["at once"], "at once"), (["", "late"], "late")],
-                         ids=["known", "known late"])
-def test_a_slow_resolver_takes_no_time_from_the_time_to_leave(package, monkeypatch, answers, used):
-    survivors, left, ended = package[1], list(answers), []
-    has_looked_up = threading.Event()
+class Resolver:
+    """Of the round's store: `answer` says what it finds for each host, once it may."""
 
-    def look_up():
-        has_looked_up.set()
-        return left.pop(0)
+    def __init__(self, survivors, monkeypatch, answer):
+        self.answer, self.asked = answer, []
+        self.may_answer = threading.Event()
+        self.ended = []  # whose connections were ended, at each look
+        monkeypatch.setattr(survivors, "addresses_of", self.look_up)
+        monkeypatch.setattr(survivors.Round, "end_waits",
+                            lambda _, store: self.ended.append(store))
 
+    def look_up(self, host, port):
+        self.asked.append(host)
+        assert self.may_answer.wait(LIMIT)
+        return self.answer(host)
+
+
+@pytest.fixture
+def agents_end(package):
+    """A round, and the agent's end of its connection."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    monkeypatch.setattr(survivors, "addresses_of_store", look_up)
-    monkeypatch.setattr(survivors.Round, "end_waits", lambda _, store: ended.append(store))
     with ours, theirs:
-        one = survivors.Round(ours, True)
-        assert has_looked_up.wait(LIMIT), "the store is looked up before there is a word"
-        theirs.send(b"leave")
-        wait_for("waits to be ended", lambda: ended)
-        one.has_left.set()
-        one.thread.join()
-    assert ended[0] == used and not left
+        yield lambda: package[1].Round(ours, True), theirs
+
+
+def test_the_word_to_leave_and_the_end_of_a_script_wait_for_no_resolver(
+        package, monkeypatch, agents_end):
+    monkeypatch.setenv("MASTER_ADDR", "node-a")
+    resolver = Resolver(package[1], monkeypatch, lambda host: {host})
+    begin, agent = agents_end
+    one = begin()
+    wait_for("the first look, before there is a word", lambda: resolver.asked)
+    agent.send(b"leave")
+    wait_for("waits to be ended", lambda: resolver.ended)
+    assert one.is_to_leave and resolver.ended[0] == set()
+    one.has_left.set()
+    one.thread.join()  # the resolver has not answered yet
+    assert resolver.asked == ["node-a"]
+    resolver.may_answer.set()
+
+
+def test_a_name_that_is_known_late_or_has_changed_is_looked_up_again(
+        package, monkeypatch, agents_end):
+    monkeypatch.setenv("MASTER_ADDR", "node-a")
+    answers = iter([set(), {"late"}])
+    resolver = Resolver(package[1], monkeypatch,
+                        lambda host: next(answers) if host == "node-a" else {host})
+    resolver.may_answer.set()
+    begin, agent = agents_end
+    one = begin()
+    agent.send(b"leave")
+    wait_for("what is known late", lambda: {"late"} in resolver.ended)
+    monkeypatch.setenv("MASTER_ADDR", "node-b")
+    wait_for("the other name", lambda: {"node-b"} in resolver.ended)
+    one.has_left.set()
+    one.thread.join()
+    assert resolver.asked == ["node-a", "node-a", "node-b"]
 
 
 # On real GPUs; rank 1 dies in step 8 of the first round, while the others are in the same step.

@@ -37,7 +37,8 @@ class Round:
         self.thread.start()
 
     def hear(self):
-        store = addresses_of_store()  # now, as it may take long, and the time to leave is short
+        store = StoreLookup()
+        store.addresses()  # asked for now: it may take long, and the time to leave is short
         try:
             self.is_to_leave = self.connection.recv(PACKET_BYTES) == b"leave"
         except OSError:
@@ -45,10 +46,9 @@ class Round:
         self.is_over.set()
         if not self.is_to_leave or self.has_left.is_set():
             return
-        store = store or addresses_of_store()  # the name of a host may be known late
         while True:
             try:
-                self.end_waits(store)
+                self.end_waits(store.addresses())
             except Exception:  # the script is making or destroying a group: at the next look
                 pass
             if self.has_left.wait(PAUSE_S):
@@ -251,9 +251,35 @@ def let_go_of_gloo(group):
                 return
 
 
-def addresses_of_store():
-    """Of the round's store, as getpeername() shows them."""
-    host, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
+class StoreLookup:
+    """The addresses of the round's store. A thread of its own asks for them: the name service may
+    take long, and neither the word to leave nor the end of the script waits for it."""
+
+    def __init__(self):
+        self.name = None  # that was asked for last
+        self.found = set()
+        self.thread = None
+
+    def addresses(self):
+        """What is known by now. If nothing was found, or the script has set another name since,
+        the name service is asked again."""
+        name = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
+        is_asking = self.thread is not None and self.thread.is_alive()
+        if not is_asking and (name != self.name or not self.found):
+            self.name, self.found = name, set()
+            self.thread = threading.Thread(target=self.ask, args=name, daemon=True)
+            try:
+                self.thread.start()
+            except RuntimeError:  # there may be no more threads: at the next look
+                self.thread = None
+        return self.found
+
+    def ask(self, host, port):
+        self.found = addresses_of(host, port)
+
+
+def addresses_of(host, port):
+    """As getpeername() shows them."""
     try:
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
         return {plain_address(address) for *_, address in found}
