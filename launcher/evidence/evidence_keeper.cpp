@@ -99,7 +99,11 @@ void evidence_keeper::begin_round(round_number round, bool sees_all) {
 
 void evidence_keeper::all_started() {
   hung_.clear();
-  if (watch_ && stopped_round_ != round_) watch_->begin(sees_all_);
+  if (!watch_ || stopped_round_ == round_) return;
+  // A watch that begins drops what ranks were being asked: one of them may have failed before the
+  // last was started. Nobody is to wait for that answer.
+  gathers_for_.reset();
+  watch_->begin(sees_all_);
 }
 
 void evidence_keeper::note_end(round_number round, const worker_end& end) {

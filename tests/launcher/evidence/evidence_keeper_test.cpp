@@ -21,14 +21,15 @@ using tests::content_of;
 
 // Rank 0 ends; rank 1, which is asked, is this process.
 struct asked_round {
-  explicit asked_round(int exit_code = 3) {
+  explicit asked_round(int exit_code = 3, bool is_asked_before_all_run = false) {
     keeper.begin_round(1, true);
+    if (is_asked_before_all_run) keeper.hear_failure(1, true);
     keeper.all_started();
     worker_end end;
     end.pid = 4711;
     end.status.code = exit_code;
     keeper.note_end(1, end);
-    keeper.hear_failure(1, true);
+    if (!is_asked_before_all_run) keeper.hear_failure(1, true);
     end.rank = end.local_rank = 1;
     end.pid = ::getpid();
     live.clear();
@@ -81,6 +82,13 @@ TEST_CASE("the end of a run waits for what ranks of its last round are being ask
             .find("it ended: exit code 3\n") != std::string::npos);
   CHECK(content_of(here.folder.path + "/attempt_0/evidence/rank_1.txt").find("it was stopped\n") !=
         std::string::npos);
+}
+
+TEST_CASE("a rank that fails while others are being started holds up no end of the run") {
+  asked_round here(3, true);
+  here.finish();
+  CHECK(content_of(here.folder.path + "/attempt_0/evidence/rank_0.txt")
+            .find("it ended: exit code 3\n") != std::string::npos);
 }
 
 TEST_CASE("what is known of a round is kept where the next begins before its ranks have answered") {
