@@ -5,6 +5,7 @@ import argparse
 import contextlib
 import fcntl
 import os
+import random
 import shutil
 import signal
 import sys
@@ -196,6 +197,10 @@ def run(given, screen, commands):
         raise builds.Refused(f'DDPRUN_TEST_EFFORT is "{asked}": it may be quick or thorough')
     if wanted == "thorough" or not asked:
         os.environ["DDPRUN_TEST_EFFORT"] = wanted
+    # One for all: a second try takes the same cases as the first.
+    seed = os.environ.get("DDPRUN_SEED") or str(random.getrandbits(32))
+    os.environ["DDPRUN_SEED"] = seed
+    screen.say(f"samples of tests: DDPRUN_SEED={seed}")
     whole = Run(screen, commands)
     with load(commands) if given.under_load else contextlib.nullcontext():
         if given.repeat:
