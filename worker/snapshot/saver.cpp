@@ -22,8 +22,7 @@ saver::saver(saver_options options, rank_exchange ranks, std::optional<snapshot_
       thread_([this] { run(); }) {}
 
 saver::~saver() {
-  is_cancelled_ = true;
-  ranks_.cancel();
+  cancel();
   {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
@@ -32,9 +31,14 @@ saver::~saver() {
   thread_.join();
 }
 
-bool saver::give_up(const deadline& until) {
+void saver::cancel() {
   is_cancelled_ = true;
   ranks_.cancel();
+  settle_copy(failure{errc::timed_out, "given up before it was known that the copy is whole"});
+}
+
+bool saver::give_up(const deadline& until) {
+  cancel();
   return wait_until(until);
 }
 
@@ -44,13 +48,29 @@ void saver::begin(job next) {
   const auto* const written = std::get_if<files>(&next.file);
   const bool will_be_made = !(failure_ && failure_->is_final);
   is_copied_ = !will_be_made || written == nullptr || written->late.empty();
+  is_settled_ = !will_be_made || written == nullptr || !next.is_to_settle;
+  wrong_copy_.reset();
   next_.emplace(std::move(next));
   changed_.notify_all();
 }
 
-void saver::wait_until_copied() {
+bool saver::wait_until_copied() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return is_copied_; });
+  return !is_settled_;
+}
+
+void saver::settle_copy(const outcome_word& wrong) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(is_settled_, true)) return;
+  wrong_copy_ = wrong;
+  changed_.notify_all();
+}
+
+outcome_word saver::wait_until_settled() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return is_settled_; });
+  return wrong_copy_;
 }
 
 void saver::wait() {
@@ -60,6 +80,9 @@ void saver::wait() {
 
 bool saver::wait_until(const deadline& until) {
   std::unique_lock lock(mutex_);
+  if (!changed_.wait_until(lock, until.at(), [this] { return is_copied_; })) return false;
+  is_settled_ = true;
+  changed_.notify_all();
   return changed_.wait_until(lock, until.at(), [this] { return !next_ && !is_to_trust_; });
 }
 
@@ -243,7 +266,11 @@ std::optional<failure> saver::make(const job& next) {
     unsettled_.erase(order);
     if (!settled) return std::nullopt;
   }
-  const written_word mine = write(next);
+  written_word mine = write(next);
+  // Written beside the passes that may still change what was copied: only now it is known.
+  if (std::holds_alternative<written_file>(mine)) {
+    if (const auto wrong = wait_until_settled()) mine = *wrong;
+  }
   if (ranks_.report(topic, to_text(mine))) return lost(what + "cannot tell rank 0: ");
   outcome_word outcome;
   if (options_.rank == 0) {

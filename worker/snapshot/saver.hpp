@@ -44,6 +44,7 @@ class saver {
   struct job {
     snapshot_info info;
     std::variant<files, failure> file;
+    bool is_to_settle = false;  // what is copied late, on this rank or another one
   };
 
   // With rank 0's history, and what the job has gone on from.
@@ -57,10 +58,14 @@ class saver {
   // The one before must be over. What the layout's tensors point to must stay until this one is.
   void begin(job next);
   // Until all that is late of the last one is brought, or will not be: it waits for no other rank
-  // and no disk.
-  void wait_until_copied();
+  // and no disk. True: that is still to be settled.
+  bool wait_until_copied();
+  // What was copied late was as it is now all the while, or why it was not: without that word it is
+  // written, but becomes no snapshot. The first word counts.
+  void settle_copy(const outcome_word& wrong);
+  // What is late must be settled before.
   void wait();
-  // The same, up to then. True: it is over.
+  // Up to then. True: it is over. A copy that was over by then is settled, as one that is whole.
   bool wait_until(const deadline& until);
   // How the last one went, once: none that went well, or is not over. One that is final is told
   // again and again, and what is begun after it is not made.
@@ -77,6 +82,8 @@ class saver {
 
  private:
   void run();
+  void cancel();
+  outcome_word wait_until_settled();
   void trust();
   void bring_late(job& next) const;
   std::optional<failure> make(const job& next);
@@ -100,7 +107,9 @@ class saver {
   std::optional<job> next_;  // until it is over
   std::optional<failure> failure_;
   std::optional<snapshot_order> saved_;
-  bool is_copied_ = true;  // what is late of the next one
+  bool is_copied_ = true;   // what is late of the next one
+  bool is_settled_ = true;  // whether that is whole
+  outcome_word wrong_copy_;
   bool is_to_trust_ = false;
   std::atomic<bool> is_cancelled_{false};
   bool is_over_ = false;

@@ -134,7 +134,16 @@ error_code snapshots::begin_save(std::uint64_t step, std::uint64_t epoch,
 }
 
 void snapshots::wait_until_copied() {
-  parts_->writer->wait_until_copied();
+  if (parts_->writer->wait_until_copied()) parts_->writer->settle_copy(std::nullopt);
+}
+
+void snapshots::wait_until_copied(const std::function<std::string()>& changed) {
+  if (!parts_->writer->wait_until_copied()) return;
+  outcome_word wrong;
+  if (const auto what = changed(); !what.empty()) {
+    wrong = failure{errc::invalid_argument, what + " has changed while it was copied"};
+  }
+  parts_->writer->settle_copy(wrong);
 }
 
 error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
@@ -152,7 +161,8 @@ error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapsh
   if (saved && saved->step == step) return earlier;
   saver::job next{
       {all.generation, step, epoch, all.here.instance, all.here.round, all.tells_progress},
-      failure{}};
+      failure{},
+      is_late && all.options.is_asynchronous};
   std::string problem;
   auto mine = all.files_of(state, problem);
   auto error = mine ? error_code() : mine.error();
@@ -186,6 +196,9 @@ error_code snapshots::save_emergency(std::uint64_t step, std::uint64_t epoch,
   parts& all = *parts_;
   const deadline until = grace;
   if (!all.store) {
+    // Whether that is whole is not known, and what comes now is no older.
+    all.writer->settle_copy(failure{errc::timed_out, "given up for an emergency snapshot"});
+    (void)wait();
     const auto error = save(step, epoch, state);
     return error ? error : wait();
   }
@@ -213,6 +226,7 @@ error_code snapshots::save_emergency(std::uint64_t step, std::uint64_t epoch,
 }
 
 error_code snapshots::wait() {
+  wait_until_copied();
   parts_->writer->wait();
   return take_failure();
 }

@@ -103,11 +103,17 @@ class snapshots {
   error_code save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state);
   // The same, but that tensors which may be late (training_state: parameters, and what the
   // optimizer keeps of them) are copied while the program goes on. It calls wait_until_copied()
-  // before it changes, or lets go of, any of them: before each step of an optimizer. What goes
-  // wrong with a copy is told as what goes wrong with the disk.
+  // before it changes, or lets go of, any of them: before each step of an optimizer. That is its
+  // word that the copy is whole, and so are wait(), is_saved(), close() and the next save: until
+  // then there is no snapshot. What goes wrong with a copy is told as what goes wrong with the
+  // disk.
   error_code begin_save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state);
   // Waits for no other rank and no disk. At once where nothing is late.
   void wait_until_copied();
+  // The same for a program that can look whether it has kept to that: `changed` is called once
+  // after each begin_save(), and says what has changed since. Empty: nothing; else there will be no
+  // such snapshot, errc::invalid_argument on all ranks.
+  void wait_until_copied(const std::function<std::string()>& changed);
   // Called by each rank that is left when others have died, with the state after the last step that
   // it has finished: they agree on the greatest step, and one of them writes it, with what all
   // ranks have alike and nothing of what is a rank's own (resumed()->own is none then). The

@@ -49,6 +49,13 @@ class training_loop::work final : public loop_work {
     remember_parameters();
     return state;
   }
+  std::string changed_since_view() override {
+    for (const auto& each : std::exchange(copied_, {})) {
+      if (version(each.tensor) == each.version && address(each.tensor) == each.address) continue;
+      return "parameter '" + each.name + "'";
+    }
+    return "";
+  }
   void load(const resumed_snapshot& from) override {
     training_.load(from);
     kept_.load(from.replicated, from.path);
@@ -211,15 +218,10 @@ class training_loop::work final : public loop_work {
   static const void* address(const at::Tensor& tensor) {
     return tensor.layout() == at::kStrided ? tensor.const_data_ptr() : nullptr;
   }
-  // A snapshot that holds half of a change would be whole by its checksum.
   void wait_until_copied() {
     if (!wait_until_copied_) return;
     wait_until_copied_();
-    for (const auto& each : std::exchange(copied_, {})) {
-      if (version(each.tensor) == each.version && address(each.tensor) == each.address) continue;
-      throw std::logic_error("training loop: the loss has changed parameter '" + each.name +
-                             "', which a snapshot copied meanwhile: set copies_late = false");
-    }
+    copied_.clear();
   }
   void update(std::uint64_t step) {
     // All ranks have the same gradients, and so leave the same steps out.

@@ -28,7 +28,8 @@
 // A snapshot costs the copy of what a forward pass changes (buffers, generators, what keep()
 // names). Parameters, the optimizer's state and averages are copied beside the next step's forward
 // and backward passes, and the optimizer waits until they are. A loss that changes parameters
-// itself needs copies_late = false; without that it is a std::logic_error.
+// itself needs copies_late = false; without that it is a std::logic_error, and there is no such
+// snapshot.
 //
 // On GPUs a dead rank is no error of a collective: NCCL's watchdog ends the process, and the job
 // goes on from the last whole snapshot.

@@ -69,20 +69,35 @@ int loop_driver::status() const {
   return is_done_ || stop_->signal() != SIGTERM ? 0 : stopped_status;
 }
 
+// Whoever catches what leaves run() may change what is being copied.
+class loop_driver::copy_ends_first {
+ public:
+  explicit copy_ends_first(loop_driver& of) : of_(of) {}
+  ~copy_ends_first() {
+    try {
+      of_.wait_until_copied();
+    } catch (const std::exception&) {
+      // There is no such snapshot then, and rank 0 says why; what leaves run() came first.
+    }
+  }
+  copy_ends_first(const copy_ends_first&) = delete;
+  copy_ends_first& operator=(const copy_ends_first&) = delete;
+
+ private:
+  loop_driver& of_;
+};
+
 void loop_driver::run() {
   open_snapshots();
   resume();
   open_metrics();
   const round_store_in_use agreeing;  // on what those that are left save
+  const copy_ends_first copy(*this);
   try {
     train();
     if (snapshots_) wait_together();
   } catch (const process_group_error&) {
     save_emergency();
-    throw;
-  } catch (...) {
-    // Whoever catches it may change what is being copied.
-    if (snapshots_) snapshots_->wait_until_copied();
     throw;
   }
   if (!snapshots_) return;
@@ -105,7 +120,7 @@ void loop_driver::open_snapshots() {
   auto opened = snapshots::open(here_, keeping, problem);
   if (!opened) throw std::runtime_error(problem);
   snapshots_ = std::move(*opened);
-  work_.set_wait_until_copied([this] { snapshots_->wait_until_copied(); });
+  work_.set_wait_until_copied([this] { wait_until_copied(); });
 }
 
 void loop_driver::resume() {
@@ -271,9 +286,20 @@ void loop_driver::save(const training_place& next) {
   epochs_saved_ = next.epoch - 1;
 }
 
+// A snapshot that holds half of a change would be whole by its checksum.
+void loop_driver::wait_until_copied() {
+  if (!snapshots_) return;
+  std::string changed;
+  snapshots_->wait_until_copied([&] { return changed = work_.changed_since_view(); });
+  if (changed.empty()) return;
+  throw std::logic_error("training loop: the loss has changed " + changed +
+                         ", which a snapshot copied meanwhile: set copies_late = false");
+}
+
 // Until the snapshot under way is over. A rank that has died never comes to the end of its part,
 // and one that only waited for it would hear nothing of that: so all ask each other meanwhile.
 void loop_driver::wait_together() {
+  wait_until_copied();
   while (work_.any(!snapshots_->is_saved(look))) {
   }
 }

@@ -65,6 +65,8 @@ class loop_driver {
   void open_metrics();
   std::string text_of_place() const;
   void save(const training_place& next);
+  class copy_ends_first;
+  void wait_until_copied();
   void wait_together();
   void save_emergency();
   snapshot_state state_at(const training_place& next);

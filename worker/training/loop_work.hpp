@@ -45,9 +45,13 @@ class loop_work {
   virtual ~loop_work() = default;
 
   virtual snapshot_state view() = 0;
+  // What may be late of the last view(), and is not what it was then; empty: all is. It is asked
+  // once, when that is copied, and before the step changes it.
+  virtual std::string changed_since_view() { return ""; }
   virtual void load(const resumed_snapshot& from) = 0;
   // Before the first step. What may be late of a view() must not be changed before a call of
-  // `wait_until_copied` has returned: step() calls it as late as it can.
+  // `wait_until_copied` has returned: step() calls it as late as it can. It asks
+  // changed_since_view(), and what is said there is a std::logic_error.
   virtual void set_wait_until_copied(std::function<void()> /*wait_until_copied*/) {}
   // Whether ranks have this tensor of what is replicated alike, to the bit, after each step.
   virtual bool is_alike(std::string_view tensor) = 0;

@@ -19,6 +19,7 @@ class hooked_disk : public worker::file_system {
   std::function<void(const std::string& path)> before_create;
   std::function<void(const std::string& to)> before_rename;
   std::function<void(const std::string& path)> before_look;  // at one file
+  std::function<void(const std::string& path)> before_sync;  // of a folder
 
   error_code make_folder(const std::string& path, bool& made) override {
     return real_.make_folder(path, made);
@@ -36,7 +37,10 @@ class hooked_disk : public worker::file_system {
   }
   error_code remove(const std::string& path) override { return real_.remove(path); }
   error_code remove_folder(const std::string& path) override { return real_.remove_folder(path); }
-  error_code sync_folder(const std::string&) override { return {}; }  // no power is cut here
+  error_code sync_folder(const std::string& path) override {
+    if (before_sync) before_sync(path);
+    return {};  // no power is cut here
+  }
   result<std::vector<std::string>> list(const std::string& path) override {
     return real_.list(path);
   }

@@ -3,7 +3,10 @@
 #include "tests/worker/snapshot/folder_under_test.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
 
+#include <filesystem>
 #include <future>
+#include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -113,6 +116,73 @@ TEST_CASE("a late copy that fails is the save's failure, on all ranks", "[snapsh
                                      "/snapshot-000001-000020: rank 0: cannot fetch the state: "
                                      "no such device");
   CHECK(save(ranks, 30) == all(2));
+}
+
+TEST_CASE("a late copy that has changed becomes no snapshot, on any rank", "[snapshot]") {
+  const std::uint32_t changed_on = GENERATE(0u, 1u);
+  job_under_test test;
+  auto ranks = test.open(1, 2);
+  require_open(ranks);
+  CHECK(save(ranks, 10) == all(2));
+  std::vector<error_code> errors(2);
+  test.on_all(2, [&](std::uint32_t rank) {
+    slow_state state(20, rank);
+    state.let_go();
+    (void)ranks[rank].job->begin_save(20, 0, state.view);
+    ranks[rank].job->wait_until_copied(
+        [&] { return rank == changed_on ? std::string("'weight'") : ""; });
+    errors[rank] = ranks[rank].job->wait();
+  });
+  CHECK(errors == all(2, errc::invalid_argument));
+  for (const auto& each : ranks)
+    CHECK(each.job->problem() == "cannot save snapshot " + test.folder +
+                                     "/snapshot-000001-000020: rank " + std::to_string(changed_on) +
+                                     ": 'weight' has changed while it was copied");
+  CHECK(save(ranks, 30) == all(2));
+  CHECK(!std::filesystem::exists(test.folder + "/snapshot-000001-000020"));
+}
+
+TEST_CASE("a late copy is no snapshot before the program's word", "[snapshot]") {
+  const auto word = GENERATE(std::string("none"), std::string("emergency"), std::string("copied"),
+                             std::string("wait"), std::string("is saved"), std::string("close"),
+                             std::string("next save"));
+  job_under_test test;
+  auto ranks = test.open(1, 1);
+  require_open(ranks);
+  CHECK(save(ranks, 10) == all(1));
+  std::promise<void> is_written;
+  std::once_flag told;
+  test.disk.before_sync = [&](const std::string& path) {
+    if (path.ends_with("/snapshot-000001-000020"))
+      std::call_once(told, [&] { is_written.set_value(); });
+  };
+  slow_state state(20);
+  auto& job = *ranks[0].job;
+  CHECK_FALSE(job.begin_save(20, 0, state.view));
+  state.let_go();
+  is_written.get_future().wait();
+  CHECK(job.saved() == test.folder + "/snapshot-000001-000010");
+  std::uint64_t expected = 20;
+  if (word == "none") expected = 10;
+  if (word == "emergency") {
+    expected = 25;
+    CHECK_FALSE(job.save_emergency(25, 0, small_state(25).view(), patience));
+    CHECK(!std::filesystem::exists(test.folder + "/snapshot-000001-000020"));
+  }
+  if (word == "copied") job.wait_until_copied();
+  if (word == "copied" || word == "wait") CHECK_FALSE(job.wait());
+  if (word == "is saved") CHECK(job.is_saved(patience));
+  if (word == "close") CHECK_FALSE(job.close());
+  if (word == "next save") {
+    CHECK(save(ranks, 30) == all(1));
+    CHECK(std::filesystem::exists(test.folder + "/snapshot-000001-000020/manifest.json"));
+    expected = 30;
+  }
+  ranks.clear();
+  test.disk.before_sync = nullptr;
+  ranks = test.open(2, 1);
+  require_open(ranks);
+  CHECK(ranks[0].job->resumed()->info.step == expected);
 }
 
 TEST_CASE("a late copy waits for no other rank", "[snapshot]") {

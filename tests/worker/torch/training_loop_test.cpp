@@ -3,6 +3,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/worker/snapshot/hooked_disk.hpp"
 #include "tests/worker/torch/ranks.hpp"
 #include "worker/snapshot/checksum.hpp"
 #include "worker/snapshot/reader.hpp"
@@ -18,8 +19,10 @@
 #include <torch/optim/sgd.h>
 
 #include <cstdio>
+#include <future>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <signal.h>
 #include <string>
 #include <unistd.h>
@@ -278,6 +281,81 @@ TEST_CASE("a loss that changes a parameter while it is copied is told so", "[tor
                                     "'weight', which a snapshot copied meanwhile: set copies_late "
                                     "= false"
                                   : "ended"));
+}
+
+// One rank's job of a few steps, which saves each. What the loss does is said with its step.
+struct saving_job {
+  std::string folder;
+  std::uint64_t round = 1;
+  std::function<void(torch::nn::Linear& model, std::uint64_t step)> in_loss;
+  worker::file_system* files = &posix_file_system();
+
+  // What it said last, how it ended, and the newest snapshot's step.
+  std::string operator()(environment here) const {
+    here.round = round;
+    auto group = process_group::join(here);
+    torch::nn::Linear model(2, 1);
+    distributed_data_parallel parallel(group, *model);
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    training_loop_options looping;
+    looping.samples = 4;
+    looping.save.steps = 1;
+    looping.folder = folder;
+    looping.files = files;
+    looping.shows_progress = false;
+    std::string text;
+    looping.tell = [&](std::string_view line) {
+      if (text.empty()) text = line;
+    };
+    looping.on_message = [](const std::string&) {};
+    looping.warms_up = false;
+    {
+      training_loop loop(parallel, optimizer, looping);
+      try {
+        loop.run([&](training_batch& batch) {
+          if (in_loss) in_loss(model, batch.step());
+          return parallel.forward(model, torch::ones({1, 2})).sum();
+        });
+      } catch (const std::logic_error& error) {
+        text += std::string("; ") + error.what();
+      }
+    }
+    group.close();
+    std::string problem;
+    const auto newest = read_newest_snapshot(folder, problem);
+    if (!newest || !*newest) return text + "; no snapshot";
+    return text + "; step " + std::to_string((*newest)->info.step);
+  }
+};
+
+const std::string weight_has_changed =
+    "training loop: the loss has changed parameter 'weight', which a snapshot copied meanwhile: "
+    "set copies_late = false";
+
+TEST_CASE("a snapshot is not there before it is known that no loss has changed it", "[torch]") {
+  const tests::temporary_folder place;
+  const auto first = run_ranks(1, [&](const environment& here) -> std::string {
+    hooked_disk disk;
+    std::promise<void> is_written;
+    std::once_flag told;
+    disk.before_sync = [&](const std::string& path) {
+      if (path.ends_with("/snapshot-000001-000002"))
+        std::call_once(told, [&] { is_written.set_value(); });
+    };
+    return saving_job{place.path, 1,
+                      [&](torch::nn::Linear& model, std::uint64_t step) {
+                        if (step != 3) return;
+                        const torch::NoGradGuard no_grad;
+                        model->weight.clamp_(-1, 1);
+                        is_written.get_future().wait();
+                      },
+                      &disk}(here);
+  });
+  REQUIRE(first[0] == "no snapshot in " + place.path + ": starting at epoch 1; " +
+                          weight_has_changed + "; step 1");
+  const auto rest = run_ranks(1, saving_job{place.path, 2, {}, &posix_file_system()});
+  REQUIRE(rest[0] == "resuming from snapshot " + place.path +
+                         "/snapshot-000001-000001 at epoch 1, in its middle; step 4");
 }
 
 TEST_CASE("gradients that are not finite halve the scale and make no step", "[torch]") {

@@ -39,6 +39,10 @@ class counting_work final : public loop_work {
   std::function<bool(bool here)> any_of_all;  // none: this rank is alone
   bool is_stopped = false;                    // somewhere, at the next question
   std::set<std::thread::id> copied_on;        // what may be late
+  std::function<void()> before_copy;          // of that
+  std::string changed;                        // of that, meanwhile
+  std::vector<std::size_t> looked;            // for that: how much was copied by then
+  std::atomic<std::size_t> copies = 0;
 
   snapshot_state view() override {
     kept_.clear();
@@ -51,10 +55,16 @@ class counting_work final : public loop_work {
     auto& late = state.replicated.tensors.back();
     late.may_be_late = true;
     late.copy = [this, bytes = late.bytes](char* to) {
+      if (before_copy) before_copy();
       copied_on.insert(std::this_thread::get_id());
       bytes.copy(to, bytes.size());
+      ++copies;
     };
     return state;
+  }
+  std::string changed_since_view() override {
+    looked.push_back(copies);
+    return changed;
   }
   void set_wait_until_copied(std::function<void()> wait) override { wait_ = std::move(wait); }
   void load(const resumed_snapshot& from) override {
@@ -212,6 +222,64 @@ TEST_CASE("what may be late is not copied by the thread that trains", "[training
   REQUIRE(test.run(work, with).empty());
   CHECK(work.copied_on.size() == 1);
   CHECK(work.copied_on.contains(std::this_thread::get_id()) == !with.copies_late);
+}
+
+TEST_CASE("what has changed while it was copied becomes no snapshot", "[training]") {
+  const bool is_in_step = GENERATE(true, false);
+  loop_under_test test;
+  counting_work work;
+  auto with = test.looping();
+  with.epochs = 1;
+  with.save.steps = 2;
+  std::promise<void> is_written;
+  std::once_flag told;
+  test.disk.before_sync = [&](const std::string& path) {
+    if (path.ends_with("/snapshot-000001-000004"))
+      std::call_once(told, [&] { is_written.set_value(); });
+  };
+  work.in_step = [&](std::uint64_t step) {
+    if (!is_in_step || step != 5) return;
+    is_written.get_future().wait();
+    work.changed = "parameter 'weight'";
+  };
+  // No step comes after what is saved then.
+  work.in_epoch_end = [&](std::uint64_t) { work.changed = "parameter 'weight'"; };
+  CHECK(test.run(work, with) ==
+        "training loop: the loss has changed parameter 'weight', which a snapshot copied "
+        "meanwhile: set copies_late = false");
+  test.disk.before_sync = nullptr;
+  counting_work again;
+  REQUIRE(test.run(again, with).empty());
+  REQUIRE(test.told.size() > 2);
+  const auto from = "resuming from snapshot " + test.folder + "/snapshot-000001-00000";
+  const auto resumed = [&](const std::string& line) { return line.starts_with(from); };
+  const auto found = std::find_if(test.told.begin(), test.told.end(), resumed);
+  REQUIRE(found != test.told.end());
+  CHECK(found->substr(from.size(), 1) == (is_in_step ? "2" : "4"));
+  CHECK(again.seen == in_order(1));
+}
+
+TEST_CASE("what is copied is let go of before an error leaves the loop", "[training]") {
+  const auto grace = GENERATE(0ms, 20s);
+  loop_under_test test;
+  counting_work work;
+  auto with = test.looping();
+  with.save.steps = 2;
+  with.emergency_grace = grace;
+  std::promise<void> is_lost;
+  work.before_copy = [lost = is_lost.get_future().share()] { lost.wait(); };
+  work.in_step = [&](std::uint64_t step) {
+    if (step != 3) return;
+    is_lost.set_value();
+    throw process_group_error("Connection closed by peer");
+  };
+  loop_driver loop(lone_rank(1, test.instance), with, work);
+  CHECK_THROWS_AS(loop.run(), process_group_error);
+  if (grace == 0ms) {
+    CHECK(work.looked == std::vector<std::size_t>{1});
+  } else {
+    CHECK(work.copies == 2);  // of step 2, and of the emergency
+  }
 }
 
 TEST_CASE("several passes are one step, and the last one of an epoch may have fewer",
