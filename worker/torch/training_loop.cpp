@@ -155,6 +155,7 @@ class training_loop::work final : public loop_work {
     at::Tensor tensor;
     std::int64_t version = 0;
     const void* address = nullptr;
+    at::Tensor bytes;  // keeps what is copied, whatever other data the parameter is given
   };
   // A meter whose values lie where they were computed.
   struct tensor_meter {
@@ -210,7 +211,8 @@ class training_loop::work final : public loop_work {
     copied_.clear();
     if (!options_.copies_late) return;
     for (const auto& each : parallel_.module().named_parameters())
-      copied_.push_back({each.key(), each.value(), version(each.value()), address(each.value())});
+      copied_.push_back({each.key(), each.value(), version(each.value()), address(each.value()),
+                         each.value().detach()});
   }
   static std::int64_t version(const at::Tensor& tensor) {
     return tensor.is_inference() ? 0 : tensor._version();

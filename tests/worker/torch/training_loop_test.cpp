@@ -358,6 +358,32 @@ TEST_CASE("a snapshot is not there before it is known that no loss has changed i
                          "/snapshot-000001-000001 at epoch 1, in its middle; step 4");
 }
 
+TEST_CASE("what is copied stays, whatever data a loss gives to its parameter", "[torch]") {
+  const tests::temporary_folder place;
+  const auto said = run_ranks(1, [&](const environment& here) -> std::string {
+    bool is_freed = false, was_freed_in_loss = false;
+    auto text = saving_job{
+        place.path, 1,
+        [&](torch::nn::Linear& model, std::uint64_t step) {
+          const torch::NoGradGuard no_grad;
+          if (step == 1) {
+            auto* const values = new float[2]{1, 2};
+            model->weight.set_data(torch::from_blob(values, {1, 2}, [&is_freed, values](void*) {
+              is_freed = true;
+              delete[] values;
+            }));
+          } else if (step == 2) {
+            model->weight.set_data(torch::ones({1, 2}));
+            was_freed_in_loss = is_freed;
+          }
+        },
+        &posix_file_system()}(here);
+    return text + (was_freed_in_loss ? ", freed at once" : is_freed ? ", freed later" : ", kept");
+  });
+  REQUIRE(said[0] == "no snapshot in " + place.path + ": starting at epoch 1; " +
+                         weight_has_changed + "; no snapshot, freed later");
+}
+
 TEST_CASE("gradients that are not finite halve the scale and make no step", "[torch]") {
   const auto said = run_ranks(1, [](const environment&) -> std::string {
     gradient_scaler scaler(at::kCPU, 8);
