@@ -28,6 +28,10 @@ life steps_of_a_round(shared_by how, std::uint32_t writers) {
   for (std::uint32_t rank = 0; rank < two_ranks::ranks; ++rank)
     steps.of_rank[rank] = test.views[rank].steps() - steps.of_rank[rank];
   steps.of_disk = test.disk.steps() - steps.of_disk;
+  // At the least a file is made, written and synced: else nothing would be tried.
+  for (const std::size_t of_rank : steps.of_rank)
+    REQUIRE(of_rank >= 3);
+  REQUIRE(steps.of_disk >= 3);
   return steps;
 }
 

@@ -18,6 +18,7 @@
 #include <torch/optim/schedulers/step_lr.h>
 #include <torch/optim/sgd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <future>
 #include <limits>
@@ -213,6 +214,11 @@ TEST_CASE("a snapshot has what a step left, while the next one is made", "[torch
     looping.folder = place.path;
     looping.shows_progress = false;
     looping.tell = [](std::string_view) {};
+    std::atomic<bool> has_failed = false;
+    looping.on_message = [&](const std::string& line) {
+      write_to_stderr(line);
+      has_failed = true;
+    };
     training_loop loop(parallel, *optimizer, looping);
     loop.keep("average", average);
     const training_state training(*model, *optimizer);
@@ -233,7 +239,7 @@ TEST_CASE("a snapshot has what a step left, while the next one is made", "[torch
         left = sum_of(state.replicated, "kept.average.weight");
       }
       // Step 4 has changed all of it.
-      while (done.step == 4 && found.empty()) {
+      while (done.step == 4 && found.empty() && !has_failed) {
         std::string problem;
         const auto newest = read_newest_snapshot(place.path, problem);
         if (newest && *newest) found = sum_of((*newest)->replicated, "kept.average.weight");
