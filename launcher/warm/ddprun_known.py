@@ -78,6 +78,15 @@ _KNOWN = {"rich.style": _RichStyle(), "transformers.utils.hub": _HubSession(),
           "lightning_fabric.utilities.rank_zero": _RankZero(),
           "torchmetrics.utilities.prints": _MetricsRank()}
 
+# Generators that are drawn from during an import, by nothing that stays: sympy asks itself in any
+# order what it assumes, and keeps the answers.
+_UNSEEN = (("sympy.core.random", "_assumptions_rng"),)
+
+
+def draws_unseen(generator):
+    return any(getattr(sys.modules.get(module), "__dict__", {}).get(name) is generator
+               for module, name in _UNSEEN)
+
 
 def of(names):
     """{name: what is known of it} of those that are imported and are as they are known."""

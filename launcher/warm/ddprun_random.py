@@ -13,7 +13,8 @@ number is known in advance, and an import that draws moves all that come after i
       be the same in all workers; but for those of which is known what stays (ddprun_known.py).
 
 Generators that packages have of their own (random.Random()) begin with a seed from the system, too,
-unless they are given one, and are seeded anew like the common ones.
+unless they are given one, and are seeded anew like the common ones. An import that draws from one,
+or gives it a state, is made by the script.
 
 A generator has been seeded if its state is none that drawing leads to. Two of them are Mersenne
 twisters, which are wound forward to find that out; the third one tells its seed.
@@ -22,6 +23,8 @@ Imports nothing: what a script has not imported must not be there.
 """
 
 import sys
+
+import ddprun_known
 
 SEEDED = -1
 _WORDS = 624          # of the state of a Mersenne twister
@@ -132,28 +135,68 @@ class _Loader:
         self._watch.begin(self._name)
 
 
+def _code_like(hook):
+    """A code for random.Random.seed() that calls hook.take() instead."""
+    __class__ = None
+
+    def seed(self, a=None, version=2):
+        __class__  # so that it has the one cell that the function has
+        return "hook".take(self, a, version)
+
+    code = seed.__code__
+    return code.replace(co_consts=tuple(hook if one == "hook" else one for one in code.co_consts))
+
+
 class _OwnGenerators:
-    """Those of packages that the system has seeded. Notes them until a worker begins."""
+    """Those of packages that the system has seeded, as long as a zygote makes imports.
+
+    Packages keep random.Random.seed, or bind it to their generator. So the function stays what it
+    is, and has another code meanwhile.
+    """
 
     def __init__(self):
-        self._kind = sys.modules["random"].Random
-        self._seed = self._kind.seed
-        self._found = {}  # id: weak reference
+        random = sys.modules["random"]
+        self._common = random._inst
+        self._function = random.Random.seed
+        self._code = self._function.__code__
+        self._seed = type(self._function)(
+            self._code, self._function.__globals__, "seed", self._function.__defaults__,
+            self._function.__closure__)
+        self._state = sys.modules["_random"].Random.getstate
+        # id: (generator, hash of its state). They live on until a worker begins, so that none ends
+        # unseen whose numbers are kept.
+        self._found = {}
+        self._changed = 0
+        self._function.__code__ = _code_like(self)
 
-        def noting(generator, a=None, version=2):
-            self._seed(generator, a, version)
-            self._found.pop(id(generator), None)
-            if a is None:
-                self._found[id(generator)] = sys.modules["_weakref"].ref(generator)
+    def take(self, generator, a, version):
+        self._compare(id(generator))
+        self._seed(generator, a, version)
+        self._found.pop(id(generator), None)
+        if a is None and generator is not self._common:
+            self._found[id(generator)] = generator, hash(self._state(generator))
 
-        self._noting = self._kind.seed = noting
+    def _compare(self, key):
+        generator, before = self._found.get(key, (None, 0))
+        now = 0 if generator is None else hash(self._state(generator))
+        if now != before:
+            self._found[key] = generator, now
+            self._changed += not ddprun_known.draws_unseen(generator)
+
+    def changed(self):
+        """How often one of them has been drawn from since the last time, or was given another
+        state: a copy of one that has a seed, or of one that has not."""
+        for key in self._found:
+            self._compare(key)
+        count, self._changed = self._changed, 0
+        return count
 
     def seed_anew(self):
-        if self._kind.seed is self._noting:
-            self._kind.seed = self._seed
-        for generator in [reference() for reference in self._found.values()]:
-            if generator is not None:
-                generator.seed()
+        self._function.__code__ = self._code
+        # A class may have a seed() of its own that must be given something.
+        for generator, _ in self._found.values():
+            self._seed(generator)
+        self._found.clear()
 
 
 class Watch:
@@ -178,7 +221,7 @@ class Watch:
             self._own = _OwnGenerators()
 
     def seed_anew(self):
-        """In a worker: what packages have of their own."""
+        """In a worker: what packages have of their own. May raise, if one forbids it."""
         if self._own:
             self._own.seed_anew()
 
@@ -196,7 +239,7 @@ class Watch:
         return None
 
     def look(self):
-        """{generator: words drawn, or SEEDED} since the last look."""
+        """{generator: words drawn, or SEEDED} since the last look; "own": one of a package's own."""
         found = {}
         for name in _STATES:
             now = state(name, self._is_for_seeds)
@@ -209,4 +252,6 @@ class Watch:
                 found[name] = words
             if words == SEEDED:
                 self.seeded.add(name)
+        if self._own and self._own.changed():
+            found["own"] = 1
         return found

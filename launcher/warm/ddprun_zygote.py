@@ -283,6 +283,7 @@ class Zygote:
             os.sched_setaffinity(0, work.processors)
         try:
             why = self._difference(work)
+            self._generators.seed_anew()
         except Exception as error:
             why = repr(error)
         if why:
@@ -318,7 +319,6 @@ class Zygote:
         ddprun_process.set_arguments(work.command)
         self._process.show(work.command, work.environment)
         ddprun_process.begin_anew(self._ahead)
-        self._generators.seed_anew()
         if work.record:
             generators = ddprun_random.Watch(is_for_seeds=True)
         self._ahead.hide()

@@ -96,6 +96,85 @@ def test_generators_of_a_packages_own_are_each_workers_own(make_agent, packages,
     assert len({cold.err, warm.err, other.err}) == 3
 
 
+def test_generators_whose_classes_have_a_seed_of_their_own(make_agent, packages, tmp_path):
+    (packages / "owning.py").write_text("""
+import random
+class Named(random.Random):
+    def seed(self, a=None, version=2, *, strict=False):
+        super().seed(a, version)
+class Keyed(random.Random):
+    def __init__(self):
+        super().seed()
+    def seed(self, key):
+        super().seed(key)
+named, keyed = Named(), Keyed()
+""")
+    agent = make_agent([script_of(tmp_path, """
+        import random, owning, decimal
+        print(is_warm)
+        print(owning.named.random(), file=sys.stderr)
+        print(owning.keyed.random(), file=sys.stderr)
+        import sched""")])
+    learnt(agent)
+    ends = [agent.cold(), agent.warm(), agent.warm()]
+    assert [end.out for end in ends] == ["False\n", "True\n", "True\n"], ends
+    for drawn in zip(*(end.err.splitlines() for end in ends)):
+        assert len(set(drawn)) == 3, ends
+
+
+@pytest.mark.parametrize("text", [
+    "import copy, random\nown = copy.deepcopy(random.Random(3))\n",
+    "import pickle, random\nown = pickle.loads(pickle.dumps(random.Random(3)))\n",
+    "import random\nown = random.Random()\nown.setstate(random.Random(3).getstate())\n",
+    "import random\nown = random.Random()\nname = own.random()\nown.seed(3)\n"])
+def test_a_package_that_sets_or_uses_its_own_generators_is_dropped(make_agent, packages, tmp_path,
+                                                                  text):
+    """Whether a state is chosen, or that of another one, cannot be told; and a number may stay."""
+    (packages / "owning.py").write_text(text)
+    agent = make_agent([script_of(tmp_path, """
+        import random, owning, decimal
+        print(is_warm, owning.own.random())
+        import sched""")])
+    cold = agent.cold(is_recorded=True)
+    assert agent.load() == "drop owning draws random numbers as it is imported"
+    agent.end_zygote()
+    assert agent.load(["owning"]).endswith(" ")
+    assert agent.warm().out == agent.warm().out == cold.out.replace("False", "True")
+
+
+def test_what_draws_from_its_own_generators_and_keeps_nothing_is_known(make_agent, packages,
+                                                                      tmp_path):
+    (packages / "sympy" / "core").mkdir(parents=True)
+    (packages / "sympy" / "__init__.py").write_text("import sympy.core.random\n")
+    (packages / "sympy" / "core" / "__init__.py").touch()
+    (packages / "sympy" / "core" / "random.py").write_text(
+        "import random\n_assumptions_rng = random.Random()\n_assumptions_rng.shuffle([1, 2, 3])\n")
+    agent = make_agent([script_of(tmp_path, """
+        import random, sympy, decimal
+        print(is_warm)
+        print(sympy.core.random._assumptions_rng.random(), file=sys.stderr)
+        import sched""")])
+    assert learnt(agent).endswith(" ")
+    ends = [agent.cold(), agent.warm(), agent.warm()]
+    assert [end.out for end in ends] == ["False\n", "True\n", "True\n"]
+    assert len({end.err for end in ends}) == 3
+
+
+def test_what_packages_keep_of_random_is_what_it_is(make_agent, packages, tmp_path):
+    (packages / "keeping.py").write_text(
+        "import random\nseed = random.Random.seed\nclass Own(random.Random):\n    seed = seed\n"
+        "own = Own()\nbound = own.seed\n")
+    agent = make_agent([script_of(tmp_path, """
+        import random, keeping, decimal
+        print(is_warm, keeping.seed is random.Random.seed, keeping.seed.__qualname__)
+        print(keeping.seed.__code__.co_filename, keeping.seed.__code__.co_consts)
+        keeping.bound(3)
+        print(keeping.own.random())
+        import sched""")])
+    assert learnt(agent).endswith(" ")
+    assert agent.warm().out == agent.cold().out.replace("False", "True")
+
+
 def test_of_several_packages_that_are_dropped_only_what_needs_them_goes(make_agent, packages,
                                                                        tmp_path):
     for name, text in {"knowing": "import os\nrank = os.environ.get('RANK')\n",
