@@ -258,8 +258,10 @@ def test_what_a_warm_worker_leaves_behind_is_ended(cluster, tmp_path, code):
                 file.write(" ".join(str(one.pid) for one in strays))
             os._exit({code})
         for pid in open(folder + "/strays").read().split():
-            if os.path.exists(f"/proc/{{pid}}/stat"):
+            try:
                 print("beside it:", open(f"/proc/{{pid}}/stat").read(), flush=True)
+            except OSError:  # it has ended
+                pass
     """))
     agent.says("1 spare workers? waits?")
     go(cluster)
@@ -268,7 +270,8 @@ def test_what_a_warm_worker_leaves_behind_is_ended(cluster, tmp_path, code):
     assert ("attempt 2 is " in agent.out()) == (code == 3)
     assert not re.search(r"beside it: .*\) [^ZX]", agent.out())
     strays = (cluster.folder / "strays").read_text().split()
-    assert len(strays) == 2 and not any(map(lives, strays))
+    assert len(strays) == 2
+    wait_for("the strays to end", lambda: not any(map(lives, strays)))
     cluster.nothing_left()
 
 
