@@ -5,7 +5,9 @@ zygote notes which import has brought which; in a worker they come back just so,
 sys.meta_path, and sys.modules is at each moment what it would be.
 
 Where the script imports something before its turn, all that was imported earlier comes with it, as
-that may be what it is built upon: rather a module too many than one that is missing.
+that may be what it is built upon: rather a module too many than one that is missing. But where an
+earlier one would seed or draw at a time that is not its own, only that comes which is seen to be
+what it is built upon, and the rest waits to be imported.
 """
 
 import sys
@@ -27,6 +29,16 @@ class _Loader:
     def exec_module(self, module):
         # Python takes what it finds in sys.modules by now in the place of the empty one.
         self._ahead.show(self._name)
+
+
+def _home(value):
+    """The name of the module that has made it, or its class."""
+    try:
+        made = value if isinstance(value, (type, type(_home))) else type(value)
+        home = made.__module__
+        return home if isinstance(home, str) else None
+    except Exception:
+        return None
 
 
 class ImportedAhead:
@@ -123,12 +135,43 @@ class ImportedAhead:
         """Called by the import of it."""
         last = self._import_of[name]
         sys.modules[name] = self._hidden[name]
-        for one in list(self._brought):
+        for one in self._coming_with(last):
             for brought in self._brought.pop(one):
                 self._show(brought)
             self._set_again(one)
-            if one == last:
-                return
+
+    def _coming_with(self, last):
+        order = list(self._brought)
+        order = order[:order.index(last) + 1] if last in order else order
+        if not any(map(self._takes, order[:-1])):
+            return order
+        reached = self._reached_from(order)
+        return [one for one in order if one in reached]
+
+    def _takes(self, one):
+        """Whether it draws or seeds, or looks at its rank, at the time of its import."""
+        return any(name in self.known for name in self._brought[one]) or \
+            any(change[0] == "generator" for change in self._settings.get(one, ()))
+
+    def _reached_from(self, order):
+        """Those imports whose modules the last one has, or has classes or functions of."""
+        names = {id(module): name for name, module in self._hidden.items()}
+        children = {}
+        for name, (parent, _) in self._children.items():
+            children.setdefault(id(parent), []).append(name)
+        reached, waiting = {order[-1]}, [order[-1]]
+        while waiting:
+            for brought in self._brought.get(waiting.pop(), ()):
+                module = self._hidden.get(brought)
+                values = list(getattr(module, "__dict__", {}).values())
+                # Who has a package finds in it what somebody has imported of it.
+                found = [names.get(id(value)) or _home(value) for value in values]
+                for name in found + children.get(id(module), []):
+                    one = self._import_of.get(name)
+                    if one in order and one not in reached:
+                        reached.add(one)
+                        waiting.append(one)
+        return reached
 
     def _set_again(self, name):
         for folder, finder in self._folders.pop(name, {}).items():
@@ -142,9 +185,9 @@ class ImportedAhead:
     def show_all(self):
         self._brought.clear()
         for name in list(self._hidden):
-            self._show(name)
+            self._show(name, is_imported=False)
 
-    def _show(self, name):
+    def _show(self, name, is_imported=True):
         module = self._hidden.pop(name, None)
         if module is None:
             return
@@ -152,5 +195,5 @@ class ImportedAhead:
         parent, child = self._children.pop(name, (None, ""))
         if parent is not None and child not in parent.__dict__:
             setattr(parent, child, module)
-        if name in self.known:
+        if is_imported and name in self.known:
             self.known[name].take_again(module)

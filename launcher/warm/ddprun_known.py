@@ -47,6 +47,16 @@ class _HubSession(_Known):
         module.SESSION_ID = module.uuid4().hex
 
 
+class _SympyDummy(_Known):
+    """Where the numbers of its dummies begin."""
+
+    def fits(self, module):
+        return isinstance(_found(module.__name__, "Dummy._base_dummy_index"), int)
+
+    def take_again(self, module):
+        module.Dummy._base_dummy_index = module.Dummy._prng.randint(10**6, 9*10**6)
+
+
 class _RankZero(_Known):
     """Lightning's: only this rank prints. It may have been set before."""
     reads_rank = True
@@ -74,18 +84,26 @@ class _MetricsRank(_Known):
 
 
 _KNOWN = {"rich.style": _RichStyle(), "transformers.utils.hub": _HubSession(),
+          "sympy.core.symbol": _SympyDummy(),
           "lightning.fabric.utilities.rank_zero": _RankZero(),
           "lightning_fabric.utilities.rank_zero": _RankZero(),
           "torchmetrics.utilities.prints": _MetricsRank()}
 
 # Generators that are drawn from during an import, by nothing that stays: sympy asks itself in any
-# order what it assumes, and keeps the answers.
-_UNSEEN = (("sympy.core.random", "_assumptions_rng"),)
+# order what it assumes, and keeps the answers; what else it draws is taken again.
+_UNSEEN = (("sympy.core.random", "_assumptions_rng"), ("sympy.core.symbol", "Dummy._prng"),
+           ("tempfile", "_name_sequence._rng"))
+
+
+def _found(module, path):
+    found = sys.modules.get(module)
+    for name in path.split("."):
+        found = getattr(found, "__dict__", {}).get(name)
+    return found
 
 
 def draws_unseen(generator):
-    return any(getattr(sys.modules.get(module), "__dict__", {}).get(name) is generator
-               for module, name in _UNSEEN)
+    return any(_found(module, path) is generator for module, path in _UNSEEN)
 
 
 def of(names):

@@ -7,7 +7,8 @@ forked and seeded anew is as good. That ends where one is seeded (random.seed(7)
 number is known in advance, and an import that draws moves all that come after it. So
 
     - an import that seeds a generator leaves it in the same state each time, and a worker gets that
-      state as it comes to the import;
+      state as it comes to the import. Where the worker whose imports are recorded had another state
+      than a zygote has, it was no seed, or one that differs, and the script makes the import;
     - an import that draws from a generator which has been seeded before is made by the script;
     - so is one that draws at all, as what it makes of it may stay (a name, an identifier) and would
       be the same in all workers; but for those of which is known what stays (ddprun_known.py).
@@ -27,8 +28,9 @@ import sys
 import ddprun_known
 
 SEEDED = -1
+_TWISTER = "MT19937"  # as numpy calls it
 _WORDS = 624          # of the state of a Mersenne twister
-_BLOCKS_MAX = 160     # 100,000 numbers; more of them between two looks are taken for a seed
+_BLOCKS_MAX = 160     # 100,000 numbers; more of them between two looks look like a seed
 # Modules at whose end a generator is there, before any other code can have seeded it.
 _MAKERS = {"random": "random", "numpy.random.mtrand": "numpy"}
 
@@ -44,8 +46,11 @@ def _of_numpy():
     generator = getattr(owner, "__dict__", {}).get("_rand")
     if generator is None:
         return None
-    kind, key, *rest = generator.get_state()
-    return kind, key.tobytes(), *rest
+    now = generator.get_state(legacy=False)  # the other form warns of all but Mersenne twisters
+    kind = now["bit_generator"]
+    if kind != _TWISTER:
+        return (kind,)
+    return kind, now["state"]["key"].tobytes(), now["state"]["pos"], now["has_gauss"], now["gauss"]
 
 
 def _of_torch():
@@ -80,6 +85,28 @@ def set_state(name, value):
         modules["torch"].default_generator.set_state(value[1])
 
 
+def digest(name, value):
+    """Of a state, the same in each process; empty: it cannot be given to another process."""
+    if name == "torch":
+        return str(value[0])
+    if name == "numpy" and value[0] != _TWISTER:
+        return ""
+    words, used = _twister(name, value)
+    gauss = value[3:] if name == "numpy" else (-1.0 if value[2] is None else value[2],)
+    return str(hash((*words, used, *gauss)))
+
+
+def is_likely_seed(value):
+    """Of a state of torch's: the system gives it 53 bits."""
+    return value[0] < 1 << 32
+
+
+def _torch_as_seeded(seed):
+    generator = sys.modules["torch"].Generator()
+    generator.manual_seed(seed)
+    return seed, generator.get_state()
+
+
 def _is_same(name, one, other):
     if name == "torch":
         return one[0] == other[0] and (one[1] is None or one[1].equal(other[1]))
@@ -99,7 +126,7 @@ def drawn(name, before, after):
         return 0
     if name == "torch":  # how many is not known
         return 1 if before[0] == after[0] else SEEDED
-    if name == "numpy" and (before[0], after[0]) != ("MT19937", "MT19937"):
+    if name == "numpy" and (before[0], after[0]) != (_TWISTER, _TWISTER):
         return SEEDED
     (words, used), (wanted, last) = _twister(name, before), _twister(name, after)
     twister = sys.modules["_random"].Random()
@@ -210,6 +237,7 @@ class Watch:
         self._last = {}
         self._own = None
         self.seeded = set()
+        self.appeared = set()  # with the last look; who has given it its seed is not known
         for name in _STATES:
             self.begin(name)
 
@@ -239,14 +267,20 @@ class Watch:
         return None
 
     def look(self):
-        """{generator: words drawn, or SEEDED} since the last look; "own": one of a package's own."""
+        """{generator: words drawn, or SEEDED} since the last look; "own": a package's own."""
         found = {}
+        self.appeared = set()
         for name in _STATES:
             now = state(name, self._is_for_seeds)
-            before = self._last.get(name, now)
             if now is None:
                 continue
+            before = self._last.get(name)
             self._last[name] = now
+            if before is None:
+                self.appeared.add(name)
+                before = now
+                if name == "torch" and not self._is_for_seeds:
+                    before = _torch_as_seeded(now[0])
             words = drawn(name, before, now)
             if words:
                 found[name] = words

@@ -7,6 +7,7 @@ A line each, in the order in which the imports begin:
     E HEX HEX        a variable has this value now (name and value)
     U HEX            a variable is no longer there
     R NAMES MODULE   as this import began these generators of random numbers had been seeded
+    R =NAME:STATE,... MODULE   by this import they had been given these states since the last one
 
 The file is the agent's and survives a SIGKILL of this process, which holds no descriptor of it.
 """
@@ -29,6 +30,11 @@ class ImportRecorder:
         self._outer = None  # the last import that was not made by another one
         self._generators = generators
         self._variables = dict(os.environ._data)
+        site = sys.modules["site"]
+        folders = [os.path.dirname(os.__file__), *site.getsitepackages()]
+        if site.ENABLE_USER_SITE:
+            folders.append(site.getusersitepackages())
+        self._installed = tuple(os.path.realpath(one) + os.sep for one in folders)
         self._write(["H " + sys.version.partition(" ")[0]])
 
     def find_spec(self, name, path=None, target=None):
@@ -46,15 +52,29 @@ class ImportRecorder:
             lines += self._changes(dict(variables))
         if not self._is_made_by_another():
             self._outer = name
-            self._generators.look()
+            lines += self._states(name)
         if self._generators.seeded:
             lines.append(f"R {','.join(sorted(self._generators.seeded))} {name}")
         if lines:
             self._write(lines)
 
+    def _states(self, name):
+        found = self._generators.look()
+        changed = {one for one, words in found.items() if words == ddprun_random.SEEDED}
+        states = {one: ddprun_random.state(one, is_for_seeds=True)
+                  for one in sorted(changed | self._generators.appeared)}
+        texts = [f"{one}:{ddprun_random.digest(one, value)}" for one, value in states.items()
+                 if value is not None]
+        return [f"R ={','.join(texts)} {name}"] if texts else []
+
     def _is_made_by_another(self):
         outer = getattr(sys.modules.get(self._outer), "__dict__", {}).get("__spec__")
-        return getattr(outer, "_initializing", False)
+        return getattr(outer, "_initializing", False) and self._is_installed(outer)
+
+    def _is_installed(self, spec):
+        """A module of the script's own may seed, and then import: as the script itself."""
+        return not getattr(spec, "has_location", False) or \
+            os.path.realpath(spec.origin).startswith(self._installed)
 
     @staticmethod
     def _import(name):

@@ -63,6 +63,7 @@ class Zygote:
         self._drawn = None     # a module that has used up random numbers
         self._generators = ddprun_random.Watch()
         self._seeded_at = {}   # an import: generators that were seeded as the script came to it
+        self._unsure = {}      # a generator that may have been seeded: (import, module, state)
         self._process = ddprun_process.Process()
         self._control = _socket.socket(fileno=os.dup(1))
         os.dup2(2, 1)
@@ -124,6 +125,9 @@ class Zygote:
                 module = line.split()[1].partition(".")[0]
                 name = os.fsdecode(min(read))
                 return f"drop {module} reads {name} as it is imported"
+        for generator, (_, module, state) in self._unsure.items():
+            if self._is_certain(generator, state):
+                return f"drop {module} draws random numbers as it is imported"
         why = checks.let_pools_end(self._socket)
         why = why or self._places.stranger() or self._overwritten() or self._leftovers()
         gc.collect()
@@ -148,6 +152,8 @@ class Zygote:
             name, _, value = rest.partition(" ")
             value = bytes.fromhex(value) if kind == "E" else None
             self._take_variable(bytes.fromhex(name), value)
+        if kind == "R" and rest.startswith("="):
+            self._compare_states(rest[1:].partition(" ")[0])
         if kind != "I" or self._stop:
             return
         name, _, path = rest.partition(" ")
@@ -165,10 +171,29 @@ class Zygote:
             self._imported.add(name)
             for generator, words in self._generators.look().items():
                 if words == ddprun_random.SEEDED and generator not in seeded:
-                    state = ddprun_random.state(generator)
-                    self._ahead.leaves_seeded(name, generator, state)
+                    self._unsure[generator] = name, first, ddprun_random.state(generator)
                 elif generator != "random" or words != known:
                     self._drawn = first
+
+            for generator in self._generators.appeared:
+                self._unsure[generator] = name, first, ddprun_random.state(generator)
+
+    @staticmethod
+    def _is_certain(generator, state):
+        return generator != "torch" or ddprun_random.is_likely_seed(state)
+
+    def _compare_states(self, recorded):
+        """With those of the worker whose imports are recorded, which has begun with other ones."""
+        for one in recorded.split(","):
+            generator, _, theirs = one.partition(":")
+            if generator not in self._unsure:
+                continue  # the script has seeded it
+            name, module, state = self._unsure.pop(generator)
+            if theirs and theirs == ddprun_random.digest(generator, state):
+                self._generators.seeded.add(generator)
+                self._ahead.leaves_seeded(name, generator, state)
+            elif self._is_certain(generator, state):
+                self._drawn = module
 
     def _take_texts(self, lines):
         for line in lines:
@@ -182,7 +207,7 @@ class Zygote:
     def _take_seeds(self, lines):
         for line in lines:
             kind, _, rest = line.partition(" ")
-            if kind == "R":
+            if kind == "R" and not rest.startswith("="):
                 generators, _, name = rest.partition(" ")
                 self._seeded_at[name] = self._seeded_at.get(name, frozenset()).union(
                     generators.split(","))

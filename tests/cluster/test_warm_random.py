@@ -40,6 +40,120 @@ def test_a_package_that_seeds_leaves_the_same_numbers(make_agent, packages, tmp_
     assert warm.out == cold.out.replace("False", "True") and "True" in warm.out
 
 
+@pytest.mark.parametrize("package, before, after", [
+    ("seeding", "", "random.seed(5)"), ("rich.style", "random.seed(5)", ""),
+    ("rich.style", "", "random.seed(5)")])
+def test_what_only_another_rank_imports_leaves_the_numbers_alone(make_agent, packages, known,
+                                                                tmp_path, package, before, after):
+    """Until it is imported here as well, if by something that needs it."""
+    (packages / "seeding.py").write_text("import random\nrandom.seed(7)\n")
+    (packages / "needing.py").write_text(f"import {package}\n")
+    agent = make_agent([script_of(tmp_path, f"""
+        import os, random
+        {before}
+        if os.environ["RANK"] == "0":
+            import {package}, colorsys
+        {after}
+        import fractions, decimal
+        print(is_warm, random.random(), "{package}" in sys.modules)
+        import needing
+        print(random.random(), "{package}" in sys.modules)
+        import sched""")])
+    assert learnt(agent).endswith(" ")
+    for rank in "10":
+        assert agent.warm(RANK=rank).out == agent.cold(RANK=rank).out.replace("False", "True", 1)
+
+
+@pytest.mark.parametrize("text", [
+    "table = [random.random() for _ in range(60000)]", "random.seed(os.urandom(8))"])
+def test_a_state_that_is_not_each_times_is_no_seed(make_agent, packages, tmp_path, text):
+    (packages / "other.py").write_text(f"import os, random\n{text}\n")
+    agent = make_agent([script_of(tmp_path, """
+        import random, other, decimal
+        print(is_warm)
+        print(random.random(), file=sys.stderr)
+        import sched""")])
+    agent.cold(is_recorded=True)
+    assert agent.load() == "drop other draws random numbers as it is imported"
+    agent.end_zygote()
+    assert agent.load(["other"]).endswith(" ")
+    assert agent.warm().err != agent.warm().err
+
+
+# As far as a canary computes with it. Its seed is the system's, of 53 bits.
+TORCH = """
+import os
+class State(tuple):
+    equal = tuple.__eq__
+class Generator:
+    def manual_seed(self, seed):
+        self._state = State((seed, 0))
+    def seed(self):
+        self.manual_seed(int.from_bytes(os.urandom(6), "big") | 1 << 50)
+    def initial_seed(self):
+        return self._state[0]
+    def get_state(self):
+        return self._state
+    def set_state(self, state):
+        self._state = state
+default_generator = Generator()
+default_generator.seed()
+manual_seed = default_generator.manual_seed
+def rand():
+    default_generator._state = State((default_generator._state[0], default_generator._state[1] + 1))
+    return hash(default_generator._state)
+class Tensor:
+    def sum(self):
+        return self
+    exp = backward = sum
+    def __matmul__(self, other):
+        return self
+    __mul__ = __matmul__
+def ones(*sizes, **more):
+    return Tensor()
+"""
+
+
+@pytest.mark.parametrize("text, is_seed", [
+    ("", False), ("torch.manual_seed(0)", True), ("torch.manual_seed(1 << 40)", True),
+    ("torch.manual_seed(0)\ntorch.rand()", True)])
+def test_a_package_that_brings_torch_and_seeds_it(make_agent, packages, tmp_path, text, is_seed):
+    (packages / "torch.py").write_text(TORCH)
+    (packages / "bringing.py").write_text(f"import torch\n{text}\n")
+    agent = make_agent([script_of(tmp_path, """
+        import bringing, decimal, torch
+        print(is_warm)
+        print(torch.rand(), file=sys.stderr)
+        import sched""")])
+    agent.cold(is_recorded=True)
+    assert agent.load_what_may_be().endswith(" ")
+    ends = [agent.cold(), agent.warm(), agent.warm()]
+    assert [end.out for end in ends] == ["False\n", "True\n", "True\n"]
+    assert len({end.err for end in ends}) == (1 if is_seed else 3), ends
+
+
+def test_a_package_that_brings_torch_and_draws_is_dropped(make_agent, packages, tmp_path):
+    (packages / "torch.py").write_text(TORCH)
+    (packages / "bringing.py").write_text("import torch\nname = torch.rand()\n")
+    agent = make_agent([script_of(tmp_path, "import bringing, decimal, sched")])
+    agent.cold(is_recorded=True)
+    assert agent.load() == "drop bringing draws random numbers as it is imported"
+
+
+def test_a_module_of_the_scripts_own_seeds_before_its_imports(make_agent, packages, tmp_path):
+    (packages / "deriving.py").write_text("import random\nrandom.seed(random.random())\n")
+    (tmp_path / "mine.py").write_text(
+        "import random\nrandom.seed(5)\nimport deriving\nx = random.random()\n")
+    agent = make_agent([script_of(tmp_path, """
+        import mine, decimal
+        print(is_warm, mine.x)
+        import sched""")])
+    cold = agent.cold(is_recorded=True)
+    assert "R random deriving\n" in agent.recorded()
+    assert agent.load_what_may_be().endswith(" ")
+    assert agent.warm().out == cold.out.replace("False", "True")
+
+
 def test_a_script_whose_imports_are_recorded_finds_random_as_always(make_agent, tmp_path):
     agent = make_agent([script_of(tmp_path, """
         class Old:  # as finders were before Python 3.4
@@ -149,15 +263,20 @@ def test_what_draws_from_its_own_generators_and_keeps_nothing_is_known(make_agen
     (packages / "sympy" / "core" / "__init__.py").touch()
     (packages / "sympy" / "core" / "random.py").write_text(
         "import random\n_assumptions_rng = random.Random()\n_assumptions_rng.shuffle([1, 2, 3])\n")
+    (packages / "sympy" / "core" / "symbol.py").write_text(
+        "import random\nclass Dummy:\n    _prng = random.Random()\n"
+        "    _base_dummy_index = _prng.randint(10**6, 9*10**6)\n")
     agent = make_agent([script_of(tmp_path, """
-        import random, sympy, decimal
+        import random, sympy, sympy.core.symbol, decimal
         print(is_warm)
+        print(sympy.core.symbol.Dummy._base_dummy_index, file=sys.stderr)
         print(sympy.core.random._assumptions_rng.random(), file=sys.stderr)
         import sched""")])
     assert learnt(agent).endswith(" ")
     ends = [agent.cold(), agent.warm(), agent.warm()]
     assert [end.out for end in ends] == ["False\n", "True\n", "True\n"]
-    assert len({end.err for end in ends}) == 3
+    for drawn in zip(*(end.err.splitlines() for end in ends)):
+        assert len(set(drawn)) == 3, ends
 
 
 def test_what_packages_keep_of_random_is_what_it_is(make_agent, packages, tmp_path):
@@ -224,6 +343,23 @@ def test_numbers_of_numpy_are_those_of_a_cold_start(make_agent, packages, with_n
     cold, warm, other = agent.cold(), agent.warm(), agent.warm()
     assert warm.out == other.out == cold.out.replace("False", "True") and "True" in warm.out
     assert len({cold.err, warm.err, other.err}) == 3
+
+
+@pytest.mark.parametrize("is_packages_own", [False, True])
+def test_another_generator_in_the_place_of_numpys(make_agent, packages, with_numpy, tmp_path,
+                                                  is_packages_own):
+    text = "numpy.random.set_bit_generator(numpy.random.PCG64(3))"
+    (packages / "putting.py").write_text(f"import numpy.random\n{text}\n")
+    agent = make_agent([script_of(tmp_path, f"""
+        import numpy.random
+        {"import putting" if is_packages_own else text}
+        import fractions, decimal
+        print(is_warm, numpy.random.random())
+        import sched""")])
+    cold = agent.cold(is_recorded=True)
+    assert cold.err == ""
+    assert agent.load_what_may_be().endswith(" ")
+    assert agent.warm().out == cold.out.replace("False", "True")
 
 
 def test_what_draws_from_numpys_seeded_generator_is_dropped(make_agent, packages, with_numpy,
