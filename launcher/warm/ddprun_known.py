@@ -91,8 +91,7 @@ _KNOWN = {"rich.style": _RichStyle(), "transformers.utils.hub": _HubSession(),
 
 # Generators that are drawn from during an import, by nothing that stays: sympy asks itself in any
 # order what it assumes, and keeps the answers; what else it draws is taken again.
-_UNSEEN = (("sympy.core.random", "_assumptions_rng"), ("sympy.core.symbol", "Dummy._prng"),
-           ("tempfile", "_name_sequence._rng"))
+_UNSEEN = (("sympy.core.random", "_assumptions_rng"), ("sympy.core.symbol", "Dummy._prng"))
 
 
 def _found(module, path):
@@ -100,6 +99,16 @@ def _found(module, path):
     for name in path.split("."):
         found = getattr(found, "__dict__", {}).get(name)
     return found
+
+
+def makes_anew_by_itself():
+    """Whether tempfile makes a generator, as it does in each process. It is gone at once where only
+    the folder for temporary files was looked for."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") in (__name__, "ddprun_random",
+                                                                    "random"):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == "tempfile"
 
 
 def draws_unseen(generator):

@@ -200,7 +200,8 @@ class _OwnGenerators:
         self._compare(id(generator))
         self._seed(generator, a, version)
         self._found.pop(id(generator), None)
-        if a is None and generator is not self._common:
+        is_noted = a is None and generator is not self._common
+        if is_noted and not ddprun_known.makes_anew_by_itself():
             self._found[id(generator)] = generator, hash(self._state(generator))
 
     def _compare(self, key):

@@ -279,6 +279,21 @@ def test_what_draws_from_its_own_generators_and_keeps_nothing_is_known(make_agen
         assert len(set(drawn)) == 3, ends
 
 
+def test_a_package_that_asks_for_the_folder_of_temporary_files_is_ahead(make_agent, packages,
+                                                                       tmp_path):
+    (packages / "asking.py").write_text("import tempfile\nfolder = tempfile.gettempdir()\n")
+    agent = make_agent([script_of(tmp_path, """
+        import asking, decimal
+        import tempfile
+        print(is_warm)
+        print(next(tempfile._get_candidate_names()), file=sys.stderr)
+        import sched""")])
+    assert learnt(agent).endswith(" ")
+    ends = [agent.cold(), agent.warm(), agent.warm()]
+    assert [end.out for end in ends] == ["False\n", "True\n", "True\n"]
+    assert len({end.err for end in ends}) == 3
+
+
 def test_what_packages_keep_of_random_is_what_it_is(make_agent, packages, tmp_path):
     (packages / "keeping.py").write_text(
         "import random\nseed = random.Random.seed\nclass Own(random.Random):\n    seed = seed\n"
