@@ -200,7 +200,6 @@ def run(given, screen, commands):
     # One for all: a second try takes the same cases as the first.
     seed = os.environ.get("DDPRUN_SEED") or str(random.getrandbits(32))
     os.environ["DDPRUN_SEED"] = seed
-    screen.say(f"samples of tests: DDPRUN_SEED={seed}")
     whole = Run(screen, commands)
     with load(commands) if given.under_load else contextlib.nullcontext():
         if given.repeat:
@@ -211,7 +210,8 @@ def run(given, screen, commands):
     failed = [f"{report.part.name} {outcome.name}" for report in reports.all
               for outcome in report.failed()]
     for line in (f"all in {time.monotonic() - screen.start:.0f} s", *builds.full_disks(),
-                 *(f"failed: {name}" for name in failed), second_tries.line(reports)):
+                 *(f"failed: {name}" for name in failed), second_tries.line(reports),
+                 failed and f"the samples of this run: DDPRUN_SEED={seed}"):
         if line:
             screen.say(line)
     passed, bad, skipped = map(reports.total, (PASSED, FAILED, SKIPPED))

@@ -360,14 +360,15 @@ def test_the_tests_are_told_how_much_to_do(tree, monkeypatch, word, asked, told)
         program = tree / "build/bin" / name
         program.parent.mkdir(parents=True, exist_ok=True)
         program.write_text(f'#!/bin/sh\necho "$DDPRUN_TEST_EFFORT" > {tree}/told\n'
-                           f'echo "DDPRUN_SEED=$DDPRUN_SEED" >> {tree}/seeds\n')
+                           f'echo "DDPRUN_SEED=$DDPRUN_SEED" >> {tree}/seeds\nexit 3\n')
         program.chmod(0o755)
     run = start(tree, word)
     text, _ = run.communicate(timeout=LIMIT_S)
     assert (tree / "told").read_text() == f"{told}\n", text
-    # Each start takes the same sample, a second try as well.
+    # Each start takes the same sample, a second try as well. It is said if anything failed.
     first, *others = (tree / "seeds").read_text().splitlines()
-    assert others and {*others} == {first} and f"samples of tests: {first}\n" in text
+    assert others and {*others} == {first}
+    assert (f"the samples of this run: {first}\n" in text) == ("failed: " in text), text
 
 
 def test_tests_that_train_leave_no_core_idle_and_have_room():
