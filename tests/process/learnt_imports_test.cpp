@@ -116,7 +116,7 @@ TEST_CASE("a list that was cut off or spoilt is not taken, a line says so, and i
   CHECK(last.of().keep(last.list()).empty());
   const fs::path file = last.kept();
   const std::string whole = tests::content_of(file);
-  std::vector<std::string> spoilt = {"\n\n\n", "ddprun-imports 3\nK 00\n\n", std::string(3, '\0')};
+  std::vector<std::string> spoilt = {"\n\n\n", "ddprun 3\nK 00\n\n", std::string(3, '\0')};
   for (std::size_t length = 0; length < whole.size(); length += 7)
     spoilt.push_back(whole.substr(0, length));
   for (const std::string list :
