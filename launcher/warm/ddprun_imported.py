@@ -5,9 +5,9 @@ zygote notes which import has brought which; in a worker they come back just so,
 sys.meta_path, and sys.modules is at each moment what it would be.
 
 Where the script imports something before its turn, all that was imported earlier comes with it, as
-that may be what it is built upon: rather a module too many than one that is missing. But where an
-earlier one would seed or draw at a time that is not its own, only that comes which is seen to be
-what it is built upon, and the rest waits to be imported.
+that may be what it is built upon: rather a module too many than one that is missing. But an
+earlier one that would seed or draw at a time that is not its own waits to be imported, and so do
+those that are seen to be built upon it, unless the script's import is seen to be so, too.
 """
 
 import sys
@@ -41,6 +41,16 @@ def _home(value):
         return None
 
 
+def _closure(of, edges):
+    """These, and all that is reached from them."""
+    reached, waiting = set(of), list(of)
+    while waiting:
+        new = edges.get(waiting.pop(), set()) - reached
+        reached |= new
+        waiting += new
+    return reached
+
+
 class ImportedAhead:
     """First in the sys.meta_path of a warm worker."""
 
@@ -51,6 +61,7 @@ class ImportedAhead:
         self._folders = {}   # an import: {folder: finder} of sys.path_importer_cache
         self._hidden = {}    # name: module; in a worker
         self._children = {}  # name: (module of the package, attribute) that it is to be put back at
+        self._bases = {}     # an import: those that it is seen to be built upon; in a worker
         self.known = {}      # name: what it is to take again (ddprun_known.py)
 
     def bring(self, name, generators):
@@ -143,35 +154,42 @@ class ImportedAhead:
     def _coming_with(self, last):
         order = list(self._brought)
         order = order[:order.index(last) + 1] if last in order else order
-        if not any(map(self._takes, order[:-1])):
+        taking = {one for one in order[:-1] if self._takes(one)}
+        if not taking:
             return order
-        reached = self._reached_from(order)
-        return [one for one in order if one in reached]
+        self._look_at_bases(order)
+        users = {}
+        for one in order:
+            for base in self._bases[one]:
+                users.setdefault(base, set()).add(one)
+        reached = _closure({last}, self._bases)
+        held = _closure(taking - reached, users) - reached
+        return [one for one in order if one not in held]
 
     def _takes(self, one):
         """Whether it draws or seeds, or looks at its rank, at the time of its import."""
         return any(name in self.known for name in self._brought[one]) or \
             any(change[0] == "generator" for change in self._settings.get(one, ()))
 
-    def _reached_from(self, order):
-        """Those imports whose modules the last one has, or has classes or functions of."""
+    def _look_at_bases(self, imports):
+        """Which imports each of these has modules of, or classes or functions."""
+        new = [one for one in imports if one not in self._bases]
+        if not new:
+            return
         names = {id(module): name for name, module in self._hidden.items()}
         children = {}
         for name, (parent, _) in self._children.items():
             children.setdefault(id(parent), []).append(name)
-        reached, waiting = {order[-1]}, [order[-1]]
-        while waiting:
-            for brought in self._brought.get(waiting.pop(), ()):
+        for one in new:
+            found = set()
+            for brought in self._brought.get(one, ()):
                 module = self._hidden.get(brought)
-                values = list(getattr(module, "__dict__", {}).values())
+                found.update(names.get(id(value)) or _home(value)
+                             for value in list(getattr(module, "__dict__", {}).values()))
                 # Who has a package finds in it what somebody has imported of it.
-                found = [names.get(id(value)) or _home(value) for value in values]
-                for name in found + children.get(id(module), []):
-                    one = self._import_of.get(name)
-                    if one in order and one not in reached:
-                        reached.add(one)
-                        waiting.append(one)
-        return reached
+                found.update(children.get(id(module), ()))
+            self._bases[one] = {self._import_of[name] for name in found
+                                if name in self._import_of} - {one}
 
     def _set_again(self, name):
         for folder, finder in self._folders.pop(name, {}).items():

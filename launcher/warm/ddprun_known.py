@@ -101,14 +101,16 @@ def _found(module, path):
     return found
 
 
-def makes_anew_by_itself():
-    """Whether tempfile makes a generator, as it does in each process. It is gone at once where only
-    the folder for temporary files was looked for."""
+def is_gone_at_once():
+    """Whether tempfile makes a generator as it looks for the folder of temporary files. One that
+    it makes for the names of files is noted: what has such a name at its import is not shared."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__") in (__name__, "ddprun_random",
-                                                                    "random"):
+    while frame is not None and frame.f_globals.get("__name__") in (
+            __name__, "ddprun_random", "random", "tempfile"):
+        if frame.f_code.co_name == "_get_default_tempdir":
+            return True
         frame = frame.f_back
-    return frame is not None and frame.f_globals.get("__name__") == "tempfile"
+    return False
 
 
 def draws_unseen(generator):

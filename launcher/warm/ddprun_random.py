@@ -74,8 +74,18 @@ def state(name, is_for_seeds=False):
         return None  # somebody has put another in its place
 
 
+# The modules that have the generators: in a worker they may be hidden still.
+_kept = {}
+
+
+def keep_modules():
+    """To be called before they are hidden."""
+    _kept.update((name, sys.modules[name]) for name in ("random", "numpy.random.mtrand", "torch")
+                 if name in sys.modules)
+
+
 def set_state(name, value):
-    modules = sys.modules
+    modules = {**sys.modules, **_kept}
     if name == "random":
         modules["random"].setstate(value)
     elif name == "numpy":
@@ -201,7 +211,7 @@ class _OwnGenerators:
         self._seed(generator, a, version)
         self._found.pop(id(generator), None)
         is_noted = a is None and generator is not self._common
-        if is_noted and not ddprun_known.makes_anew_by_itself():
+        if is_noted and not ddprun_known.is_gone_at_once():
             self._found[id(generator)] = generator, hash(self._state(generator))
 
     def _compare(self, key):

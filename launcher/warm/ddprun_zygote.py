@@ -346,6 +346,7 @@ class Zygote:
         ddprun_process.begin_anew(self._ahead)
         if work.record:
             generators = ddprun_random.Watch(is_for_seeds=True)
+        ddprun_random.keep_modules()
         self._ahead.hide()
         if work.record:
             ddprun_recorder.note_imports(work.record, generators)

@@ -64,6 +64,56 @@ def test_what_only_another_rank_imports_leaves_the_numbers_alone(make_agent, pac
         assert agent.warm(RANK=rank).out == agent.cold(RANK=rank).out.replace("False", "True", 1)
 
 
+def test_what_only_another_rank_imports_holds_back_nothing_else(make_agent, packages, known,
+                                                               tmp_path):
+    (packages / "setting.py").write_text("import os\nos.environ['SETTING'] = '1'\nLIST = []\n")
+    (packages / "using.py").write_text(
+        "def use():\n    import setting\n    setting.LIST.append(1)\nuse()\n")
+    (packages / "table.py").write_text("TABLE = {}\n")
+    (packages / "reading.py").write_text(
+        "from table import TABLE\nimport sys\n"
+        "def read():\n    return sys.modules['table'].TABLE\n")
+    (packages / "only0.py").write_text("import rich.style\n")
+    agent = make_agent([script_of(tmp_path, """
+        import os, random
+        if os.environ["RANK"] == "0":
+            import table, setting, only0
+        import using, reading
+        print(is_warm, os.environ.get("SETTING"), "setting" in sys.modules, reading.read())
+        print("rich.style" in sys.modules)
+        import decimal, sched""")])
+    assert learnt(agent).endswith(" ")
+    for rank in "10":
+        cold, warm = agent.cold(RANK=rank), agent.warm(RANK=rank)
+        assert cold.status == 0 and "False 1 True {}" in cold.out
+        assert warm.out == cold.out.replace("False", "True", 1)
+
+
+def test_a_package_seeds_though_what_has_brought_the_generator_is_not_there(
+        make_agent, packages, known, tmp_path):
+    (packages / "seeding.py").write_text(
+        "def seed_all():\n    import random\n    random.seed(7)\nseed_all()\n")
+    (packages / "only0.py").write_text("import rich.style\n")
+    agent = make_agent([script_of(tmp_path, """
+        import os
+        if os.environ["RANK"] == "0":
+            import only0
+        import seeding, decimal
+        print(is_warm)
+        import sched""")])
+    assert learnt(agent).endswith(" ")
+    for rank in "10":
+        warm = agent.warm(RANK=rank)
+        assert (warm.status, warm.out) == (0, "True\n"), warm.err
+
+
+def test_a_folder_that_is_made_at_an_import_is_each_workers_own(make_agent, packages, tmp_path):
+    (packages / "making.py").write_text("import tempfile\nfolder = tempfile.mkdtemp()\n")
+    agent = make_agent([script_of(tmp_path, "import making, decimal, sched")])
+    agent.cold(is_recorded=True)
+    assert agent.load().startswith("drop making ")
+
+
 @pytest.mark.parametrize("text", [
     "table = [random.random() for _ in range(60000)]", "random.seed(os.urandom(8))"])
 def test_a_state_that_is_not_each_times_is_no_seed(make_agent, packages, tmp_path, text):
