@@ -85,14 +85,14 @@ def keep_modules():
 
 
 def set_state(name, value):
-    modules = {**sys.modules, **_kept}
+    """In a worker."""
     if name == "random":
-        modules["random"].setstate(value)
+        _kept["random"].setstate(value)
     elif name == "numpy":
         words = memoryview(value[1]).cast("I").tolist()
-        modules["numpy.random.mtrand"]._rand.set_state((value[0], words, *value[2:]))
+        _kept["numpy.random.mtrand"]._rand.set_state((value[0], words, *value[2:]))
     else:
-        modules["torch"].default_generator.set_state(value[1])
+        _kept["torch"].default_generator.set_state(value[1])
 
 
 def digest(name, value):

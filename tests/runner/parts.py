@@ -123,4 +123,3 @@ def effort(words):
     parts = chosen(words)
     is_quick = words != ["thorough"] and any(part.quick for part in parts)
     return "quick" if is_quick else "thorough"
-
