@@ -232,7 +232,7 @@ class worker_group_machine {
   bool tries_again(const start_failed& what);
   void close_queue();
 
-  // In worker_group_machine_end.cpp.
+  // In worker_group_machine_children.cpp.
   void handle(const exited& what);
   void handle(const left& what);
   void handle(const pipe_ended& what);

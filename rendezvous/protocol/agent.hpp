@@ -1,7 +1,7 @@
 // The agent protocol: one JSON object per line, between agents and the daemon, and on tethers.
 //
 // Encoding never fails and never makes a line longer than `line_bytes_max`: text is made valid
-// UTF-8 and cut to its limit, and if there is no room, only the first cause keeps its tail.
+// UTF-8 and cut to its limit, and if there is no room, only the first of the causes keeps its tail.
 // Decoding reads a whole line before any of it is used; unknown fields are ignored, and absent ones
 // have the default of messages.hpp. PROTOCOL.md has the grammar.
 //

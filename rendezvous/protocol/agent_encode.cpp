@@ -156,7 +156,7 @@ class field_writer {
     line_ += '[';
     for (std::size_t index = 0; index < std::min(values.size(), count_limit); ++index) {
       if (index != 0) line_ += ',';
-      // With little room only the first item, the first cause of a status, keeps its tail.
+      // With little room only the first item, the first of the causes in a status, keeps its tail.
       field_writer inner(line_, index == 0 || room_ == tails::all ? room_ : tails::none);
       fields_of(inner, values[index]);
     }

@@ -146,7 +146,7 @@ def test_the_others_hear_which_node_refuses_its_command_line(cluster, wrong, why
     done = ddprun("--nnodes=2", "--node-id=node-b", f"--rdzv-endpoint={endpoint}", "--rdzv-id=test",
                   *wrong)
     assert done.returncode == 2 and why in done.stderr, done
-    first.says(rf"warning: node-b takes no part: .*{why}")
+    first.says(rf"warning: node-b cannot take part: .*{why}")
     assert first.running()
     # It was typed right the second time.
     second = cluster.agent("node-b", endpoint=endpoint, nnodes=2)

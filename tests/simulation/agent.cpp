@@ -56,10 +56,10 @@ void agent::on_late(duration by) {
 
 void agent::apply(const core::agent_effects& effects) {
   for (const auto& effect : effects)
-    std::visit([this](const auto& each) { run(each); }, effect);
+    std::visit([this](const auto& each) { apply(each); }, effect);
 }
 
-void agent::run(const core::connect_daemon& effect) {
+void agent::apply(const core::connect_daemon& effect) {
   const std::uint64_t attempt = ++daemon_attempt_;
   world_.time().after(host_.clock.true_duration(effect.delay), [=, this] {
     post([=, this] {
@@ -71,19 +71,19 @@ void agent::run(const core::connect_daemon& effect) {
   });
 }
 
-void agent::run(const core::send_to_daemon& effect) {
+void agent::apply(const core::send_to_daemon& effect) {
   if (!daemon_) return;
   world_.net().send(*daemon_, 0, effect.message);
 }
 
-void agent::run(const core::disconnect_daemon&) {
+void agent::apply(const core::disconnect_daemon&) {
   ++daemon_attempt_;
   world_.net().forget_dial(daemon_dial_);
   if (daemon_) world_.net().close(*daemon_, 0);
   daemon_.reset();
 }
 
-void agent::run(const core::open_service& effect) {
+void agent::apply(const core::open_service& effect) {
   const round_number round = effect.round;
   const bool fails = world_.service_fails(host_.id);
   world_.time().after(world_.random().between(100us, 20ms), [=, this] {
@@ -98,13 +98,13 @@ void agent::run(const core::open_service& effect) {
   });
 }
 
-void agent::run(const core::close_service& effect) {
+void agent::apply(const core::close_service& effect) {
   if (effect.round != service_round_ || service_port_ == 0) return;
   world_.net().stop_listening(host_.id, service_port_);
   service_port_ = 0;
 }
 
-void agent::run(const core::dial_tether& effect) {
+void agent::apply(const core::dial_tether& effect) {
   const std::uint64_t attempt = ++tether_attempt_;
   tether_round_ = effect.round;
   tether_hello_ = effect.hello;
@@ -117,24 +117,24 @@ void agent::run(const core::dial_tether& effect) {
                       });
 }
 
-void agent::run(const core::send_tether_beat& effect) {
+void agent::apply(const core::send_tether_beat& effect) {
   if (tether_) world_.net().send(*tether_, 0, agent_message(effect.beat));
 }
 
-void agent::run(const core::drop_tether&) {
+void agent::apply(const core::drop_tether&) {
   ++tether_attempt_;
   world_.net().forget_dial(tether_dial_);
   if (tether_) world_.net().close(*tether_, 0);
   tether_.reset();
 }
 
-void agent::run(const core::ack_member& effect) {
+void agent::apply(const core::ack_member& effect) {
   const auto found = accepted_.find(effect.tether);
   if (found == accepted_.end()) return;
   world_.net().send(*found->second, 1, tether_reply(tether_ack{effect.seq}));
 }
 
-void agent::run(const core::refuse_member& effect) {
+void agent::apply(const core::refuse_member& effect) {
   const auto found = accepted_.find(effect.tether);
   if (found == accepted_.end()) return;
   world_.net().send(*found->second, 1, tether_reply(refused{refused_exit_code, effect.text}));
@@ -143,23 +143,23 @@ void agent::run(const core::refuse_member& effect) {
   attached_.erase(effect.tether);
 }
 
-void agent::run(const core::drop_members&) {
+void agent::apply(const core::drop_members&) {
   for (const auto& [id, held] : std::exchange(accepted_, {}))
     world_.net().close(*held, 1);
   attached_.clear();
 }
 
-void agent::run(const core::start_workers& effect) {
+void agent::apply(const core::start_workers& effect) {
   world_.start_workers(*this, effect);
 }
-void agent::run(const core::stop_workers& effect) {
+void agent::apply(const core::stop_workers& effect) {
   world_.ask_workers(*this, effect.round, effect.signal);
 }
-void agent::run(const core::kill_workers& effect) {
+void agent::apply(const core::kill_workers& effect) {
   world_.kill_workers(*this, effect.round);
 }
 
-void agent::run(const core::check_node& effect) {
+void agent::apply(const core::check_node& effect) {
   ++looks_;
   look_at_node(effect.round,
                world_.health_chances().between(duration::zero(), world_.health().check_most));
@@ -181,16 +181,16 @@ void agent::look_at_node(round_number round, duration after) {
   });
 }
 
-void agent::run(const core::name_hung& effect) {
+void agent::apply(const core::name_hung& effect) {
   world_.trace([&] { return greeting_.node + " hears: " + effect.who.text; });
   if (world_.on_hung) world_.on_hung(*this, effect);
 }
 
-void agent::run(const core::agent_note& effect) {
+void agent::apply(const core::agent_note& effect) {
   world_.trace([&] { return greeting_.node + " note: " + effect.text; });
 }
 
-void agent::run(const core::leave& effect) {
+void agent::apply(const core::leave& effect) {
   if (left_) return;
   left_ = effect;
   world_.trace([&] {

@@ -44,16 +44,16 @@ std::optional<time_point> agent::workers_live_until() const {
 }
 
 std::optional<agent::worker_group_rank> agent::group_rank_of_workers() const {
-  const local_round& here = state_->here;
-  const std::optional<assignment>& assigned = here.assignment();
+  const local_round& local = state_->local;
+  const std::optional<assignment>& assigned = local.assignment();
   if (state_->left || !assigned || assigned->group_world_size == 1) return std::nullopt;
-  switch (here.phase()) {
+  switch (local.phase()) {
     case member_phase::assigned:
     case member_phase::starting:
     case member_phase::running:
     case member_phase::failed:
     case member_phase::stopping:
-      return worker_group_rank{here.instance(), here.number(), assigned->group_rank,
+      return worker_group_rank{local.instance(), local.number(), assigned->group_rank,
                                assigned->rank_first};
     case member_phase::joined:
     case member_phase::preparing:
@@ -71,10 +71,10 @@ std::string agent::why(time_point now) const {
 }
 
 member_phase agent::phase() const {
-  return state_->here.phase();
+  return state_->local.phase();
 }
 round_number agent::round() const {
-  return state_->here.number();
+  return state_->local.number();
 }
 
 agent::state::state(agent_options given)
@@ -103,7 +103,7 @@ void agent::state::finish(leave last) {
   let_go();
   close_service_here();
   // A goodbye proves that no worker lives: the daemon starts the next round on it.
-  if (here.workers.living() == 0 && daemon.is_in_session())
+  if (local.workers.living() == 0 && daemon.is_in_session())
     emit(send_to_daemon{goodbye{options.greeting.session}});
   emit(std::move(last));
   left = true;
@@ -141,20 +141,20 @@ std::span<const machine_timer<agent::state>> agent::state::timer_table() {
   static constexpr row table[] = {
       {[](const state& agent) -> timer_moment { return agent.isolation_deadline(); },
        &state::on_isolation},
-      {[](const state& agent) -> timer_moment { return agent.here.unclear.deadline(); },
+      {[](const state& agent) -> timer_moment { return agent.local.unclear.deadline(); },
        &state::on_unclear_over},
       {[](const state& agent) -> timer_moment { return agent.own_stop_deadline(); },
        &state::on_nobody_says_stop},
-      {[](const state& agent) -> timer_moment { return agent.here.workers.deadline(); },
+      {[](const state& agent) -> timer_moment { return agent.local.workers.deadline(); },
        &state::on_workers_overdue},
       {[](const state& agent) -> timer_moment { return agent.drain_deadline(); },
        &state::leave_if_drained},
       {[](const state& agent) -> timer_moment { return agent.reach_deadline(); },
        &state::on_leader_unreachable},
-      {[](const state& agent) -> timer_moment { return agent.here.tether.beat_deadline(); },
+      {[](const state& agent) -> timer_moment { return agent.local.tether.beat_deadline(); },
        &state::beat_if_due},
       {[](const state& agent) -> timer_moment {
-         return agent.here.tether.silence_deadline(agent.silence_limit());
+         return agent.local.tether.silence_deadline(agent.silence_limit());
        },
        &state::on_tether_silent},
       {[](const state& agent) -> timer_moment {

@@ -13,17 +13,17 @@ namespace ddprun::core {
 
 void agent::state::handle(const daemon_connected& event) {
   daemon.connected(event.own_address, now);
-  word.connected();
-  here.causes.connected();
+  newest.connected();
+  local.causes.connected();
   options.greeting.hosts_daemon = event.is_here;
   hello greeting = options.greeting;
   take_from_first(greeting.settings.timing, timing);  // those of the last welcome
   greeting.own_address = event.own_address;
   greeting.state = make_status();
-  greeting.state.assignment = here.assignment();
-  greeting.state.ran = here.ends.ran(now);
+  greeting.state.assignment = local.assignment();
+  greeting.state.ran = local.ends.ran(now);
   // This node's own command line does not tell what opened an instance that may be another node's.
-  if (job || here.instance() != 0) greeting.job = job;
+  if (job || local.instance() != 0) greeting.job = job;
   emit(send_to_daemon{std::move(greeting)});
 }
 
@@ -44,7 +44,7 @@ void agent::state::note_first_failure(const std::string& text) {
 // them has welcomed stays with it. Daemons with an epoch know which of them decides.
 void agent::state::connect_again(bool elsewhere) {
   const bool is_lost = daemon.is_confirmed();
-  if (!daemon.was_in_session() || (!is_lost && word.epoch() != 0)) elsewhere = true;
+  if (!daemon.was_in_session() || (!is_lost && newest.epoch() != 0)) elsewhere = true;
   if (elsewhere) endpoint_index = (endpoint_index + 1) % options.endpoints.size();
   const duration delay = jittered(daemon.ended(now, timing.reconnect_grace));
   if (is_lost) note(note_level::warning, lost_daemon_text());
@@ -56,7 +56,7 @@ void agent::state::connect_again(bool elsewhere) {
 // waits for its agents. An agent that is leaving opens none, because the daemon would leave with
 // it.
 bool agent::state::may_host_at(machine_time moment) const {
-  if (out.is_draining()) return false;
+  if (shutdown.is_draining()) return false;
   return !daemon.was_in_session() || moment >= daemon.apart_since() + timing.reconnect_grace;
 }
 
@@ -67,7 +67,7 @@ void agent::state::drop_daemon(std::string text, bool elsewhere) {
 }
 
 void agent::state::welcomed_by(const welcome& message) {
-  if (word.is_older(message.epoch)) {
+  if (newest.is_older(message.epoch)) {
     drop_daemon("a daemon of an older epoch answered");
     return;
   }
@@ -75,7 +75,7 @@ void agent::state::welcomed_by(const welcome& message) {
     drop_daemon("its welcome cannot be used: " + problem);
     return;
   }
-  word.enter_epoch(message.epoch);
+  newest.enter_epoch(message.epoch);
   daemon.welcomed();
   has_been_turned_away = false;
   warn_of_version(message.version);
@@ -90,7 +90,7 @@ void agent::state::welcomed_by(const welcome& message) {
   timing = message.timing;
   // A node in no instance cannot tell a daemon how far that instance had come, so any message
   // counts.
-  if (here.instance() == 0) word.forget_instance();
+  if (local.instance() == 0) newest.forget_instance();
 }
 
 // The daemon has sent something usable since its welcome.
@@ -114,11 +114,11 @@ void agent::state::acked_by(const ack& message) {
   const moment sent = daemon.acked(message.seq);
   if (!sent) return;
   confirm_session();
-  here.causes.acked(message.seq);
+  local.causes.acked(message.seq);
   // This loop stood still, so nobody has renewed its lease for too long, and the round may have
   // gone on without it. A daemon that has just been started acknowledges every agent; only one that
   // has named this round knows better.
-  if (has_lapsed() && !word.names(here.instance(), here.number())) return;
+  if (has_lapsed() && !newest.names(local.instance(), local.number())) return;
   daemon.renew_lease(*sent);
   lease_renewed();
   spawn_when_leased();
@@ -132,8 +132,8 @@ void agent::state::refused_by(const refused& message) {
   emit(disconnect_daemon{});
   // Any other code is the whole run's, and all its nodes are told the same.
   const bool is_of_node = code == refused_exit_code;
-  out.leave_with({code, message.text, std::nullopt,
-                  is_of_node ? leave_reason::refused : leave_reason::run_over});
+  shutdown.leave_with({code, message.text, std::nullopt,
+                       is_of_node ? leave_reason::refused : leave_reason::run_over});
   // The daemon does not want what runs here. There is no grace, because a polite stop could save an
   // old snapshot.
   take_down(force::kill);
@@ -146,23 +146,23 @@ void agent::state::turned_away_by(const not_primary& message) {
                                " may not decide: " + message.text + "; trying the next");
   }
   has_been_turned_away = true;
-  drop_daemon(message.text, word.epoch() != 0);
+  drop_daemon(message.text, newest.epoch() != 0);
 }
 
 status agent::state::make_status() {
   status value;
   value.seq = daemon.send_status(real_now);
-  value.epoch = word.epoch();
-  here.tell(value);
-  if (here.phase() == member_phase::running) value.stall = here.stall.tell(real_now);
-  value.round_told = word.round_in(here.instance(), here.number());
-  value.desired_seq = word.seq_in(here.instance());
+  value.epoch = newest.epoch();
+  local.tell(value);
+  if (local.phase() == member_phase::running) value.stall = local.stall.tell(real_now);
+  value.round_told = newest.round_in(local.instance(), local.number());
+  value.desired_seq = newest.seq_in(local.instance());
   value.restarts_used = restarts_used;
   value.restarts_forgiven = restarts_forgiven;
   value.unhealthy = unhealthy;
-  value.draining = out.is_draining();
-  value.signal = out.signal();
-  value.causes = here.causes.tell(value.seq, real_now);
+  value.draining = shutdown.is_draining();
+  value.signal = shutdown.signal();
+  value.causes = local.causes.tell(value.seq, real_now);
   value.tether_ages = stale_tethers();
   changed = false;
   return value;
@@ -171,9 +171,9 @@ status agent::state::make_status() {
 // On the way to `running` the daemon waits for none of the steps, and there may be 10,000 nodes, so
 // the next heartbeat reports how far this one is.
 bool agent::state::has_news() const {
-  if (here.phase() == member_phase::assigned || here.phase() == member_phase::starting)
+  if (local.phase() == member_phase::assigned || local.phase() == member_phase::starting)
     return false;
-  return changed && (here.phase() != member_phase::preparing || here.service_port() != 0);
+  return changed && (local.phase() != member_phase::preparing || local.service_port() != 0);
 }
 
 void agent::state::send_status_if_due() {
@@ -185,14 +185,14 @@ void agent::state::send_status_if_due() {
 // Workers with a lease never die because the daemon is dead; a node without workers gives up in the
 // end.
 agent::state::moment agent::state::join_deadline() const {
-  if (daemon.is_in_session() || here.workers.living() > here.workers.unkillable())
+  if (daemon.is_in_session() || local.workers.living() > local.workers.unkillable())
     return std::nullopt;
   time_point since = clock.real(daemon.apart_since());
-  if (here.is_on() && here.phase() != member_phase::succeeded) return std::nullopt;
+  if (local.is_on() && local.phase() != member_phase::succeeded) return std::nullopt;
   // Its leader still acknowledged then; or other members still needed this leader's tethers and
   // store.
-  if (here.tether.leased_from()) since = std::max(since, *here.tether.leased_from());
-  if (here.held.needed_at()) since = std::max(since, *here.held.needed_at());
+  if (local.tether.leased_from()) since = std::max(since, *local.tether.leased_from());
+  if (local.held.needed_at()) since = std::max(since, *local.held.needed_at());
   return since + timing.join_timeout;
 }
 
@@ -203,7 +203,7 @@ void agent::state::on_daemon_silent() {
 }
 
 void agent::state::on_no_daemon() {
-  const bool done = here.phase() == member_phase::succeeded && here.is_alone();
+  const bool done = local.phase() == member_phase::succeeded && local.is_alone();
   finish({done ? 0 : unmet_exit_code, unreachable_text(), std::nullopt,
           done ? leave_reason::run_over : leave_reason::unmet});
 }

@@ -25,29 +25,29 @@ bool is_said_later(const desired& message) {
 // A run that goes on without this node closes it with 0; a run all of whose nodes were asked to
 // leave, with the signal's code. Any other code is the run's own.
 leave_reason agent::state::reason_of_close(int exit_code) const {
-  const bool is_of_drain = exit_code == 0 || exit_code == out.exit_code();
-  const bool was_at_work = here.phase() != member_phase::succeeded;
-  return out.is_draining() && is_of_drain && was_at_work ? leave_reason::drained
-                                                         : leave_reason::run_over;
+  const bool is_of_drain = exit_code == 0 || exit_code == shutdown.exit_code();
+  const bool was_at_work = local.phase() != member_phase::succeeded;
+  return shutdown.is_draining() && is_of_drain && was_at_work ? leave_reason::drained
+                                                              : leave_reason::run_over;
 }
 
 void agent::state::told(const desired& message) {
-  if (!daemon.is_in_session() || out.leaving()) return;
+  if (!daemon.is_in_session() || shutdown.leaving()) return;
   if (const std::string problem = problem_of(message); !problem.empty()) {
     const std::string text = "its order makes no sense: " + problem;
     note_first_failure(text);
     return drop_daemon(text);
   }
   confirm_session();
-  if (!word.take(message)) return;
+  if (!newest.take(message)) return;
   changed = true;
   if (message.instance != 0) job = message.job;
-  if (message.instance == here.instance()) hear_restarts(message);
+  if (message.instance == local.instance()) hear_restarts(message);
   wait.hear(message, real_now);
-  if (word.take_warning(message.warning)) note(note_level::warning, message.warning);
-  if (word.take_news(message.news)) note(note_level::info, message.news);
+  if (newest.take_warning(message.warning)) note(note_level::warning, message.warning);
+  if (newest.take_news(message.news)) note(note_level::info, message.news);
   hear_hung(message);
-  if (word.take_text(message.text)) {
+  if (newest.take_text(message.text)) {
     const bool waits = message.phase == desired_phase::wait;
     note(is_said_later(message) ? note_level::debug : note_level::info,
          waits ? where_text() + wait.text(message.text, real_now) : message.text);
@@ -55,20 +55,20 @@ void agent::state::told(const desired& message) {
 
   // Close and fence are obeyed at once, whatever lives here, and replace what was deferred.
   if (message.phase == desired_phase::close) {
-    word.drop_deferred();
-    out.leave_with(
+    newest.drop_deferred();
+    shutdown.leave_with(
         {message.exit_code, message.text, message.root_cause, reason_of_close(message.exit_code)});
     ask_to_end(message);
     return;
   }
   if (message.phase == desired_phase::fence) {
-    word.drop_deferred();
+    newest.drop_deferred();
     fence();
     return;
   }
   // Workers of another instance are fenced like those of an older round, whatever is wanted next.
-  if (here.instance() != 0 && message.instance != here.instance() && !here.has_nothing_on()) {
-    word.defer(message);
+  if (local.instance() != 0 && message.instance != local.instance() && !local.has_nothing_on()) {
+    newest.defer(message);
     fence();
     return;
   }
@@ -99,8 +99,8 @@ void agent::state::hear_restarts(const desired& message) {
 }
 
 void agent::state::enter_instance(instance_id value) {
-  if (here.instance() == value) return;
-  if (here.instance() != 0) emit(end_survivors{});
+  if (local.instance() == value) return;
+  if (local.instance() != 0) emit(end_survivors{});
   replace_round(local_round(value, 0));
   restarts_used = restarts_forgiven = 0;
 }
@@ -113,57 +113,57 @@ bool agent::state::has_left(const desired& message) const {
 
 // Reporting "stopped" ends such a round at once; the next one has a new number.
 void agent::state::stay_out(round_number number) {
-  replace_round(local_round(here.instance(), number));
-  here.stay_out();
+  replace_round(local_round(local.instance(), number));
+  local.stay_out();
 }
 
 void agent::state::obey_wait(const desired& message) {
-  if (!here.has_nothing_on()) {
-    word.defer(message);
+  if (!local.has_nothing_on()) {
+    newest.defer(message);
     // While a stop is under way, its own grace counts.
-    if (here.phase() != member_phase::stopping) take_down(force::ask, timing.stop_grace);
+    if (local.phase() != member_phase::stopping) take_down(force::ask, timing.stop_grace);
     return;
   }
-  word.drop_deferred();
+  newest.drop_deferred();
   enter_instance(message.instance);
-  replace_round(local_round(here.instance(), here.number()));
+  replace_round(local_round(local.instance(), local.number()));
   hear_restarts(message);
 }
 
 void agent::state::obey_prepare(const desired& message) {
-  if (out.is_draining()) return;  // The status says so, and such a node is no candidate.
-  if (message.instance == here.instance() && message.round <= here.number()) return;
-  if (!here.has_nothing_on()) {
+  if (shutdown.is_draining()) return;  // The status says so, and such a node is no candidate.
+  if (message.instance == local.instance() && message.round <= local.number()) return;
+  if (!local.has_nothing_on()) {
     // The new round has begun, so what still lives here of an older one must not live on.
-    word.defer(message);
+    newest.defer(message);
     take_down(force::kill);
     return;
   }
-  word.drop_deferred();
+  newest.drop_deferred();
   enter_instance(message.instance);
   if (has_left(message)) return stay_out(message.round);
   begin_round(message.round);
   hear_restarts(message);
-  here.prepare(std::max(1U, message.group_world_size));
-  emit(open_service{here.number(), here.group_world_size(), message.world_size,
+  local.prepare(std::max(1U, message.group_world_size));
+  emit(open_service{local.number(), local.group_world_size(), message.world_size,
                     message.master_address});
 }
 
 void agent::state::obey_run(const desired& message) {
-  if (out.is_draining()) return;
-  if (message.instance == here.instance() && message.round <= here.number()) {
+  if (shutdown.is_draining()) return;
+  if (message.instance == local.instance() && message.round <= local.number()) {
     // A round that was left is never entered again. For one that is on, these are only newer words.
     const bool is_awaited =
-        message.round == here.number() && here.phase() == member_phase::preparing;
+        message.round == local.number() && local.phase() == member_phase::preparing;
     if (is_awaited && message.assignment) take_assignment(message);
     return;
   }
-  if (!here.has_nothing_on()) {
-    word.defer(message);
+  if (!local.has_nothing_on()) {
+    newest.defer(message);
     take_down(force::kill);
     return;
   }
-  word.drop_deferred();
+  newest.drop_deferred();
   enter_instance(message.instance);
   if (has_left(message)) return stay_out(message.round);
   begin_round(message.round);
@@ -173,24 +173,25 @@ void agent::state::obey_run(const desired& message) {
 
 void agent::state::obey_stop(const desired& message) {
   // The stop of an older round says nothing about a newer one that has begun here.
-  if (message.instance == here.instance() && message.round < here.number() && here.is_on()) return;
-  word.drop_deferred();
-  if (here.has_nothing_on()) {
+  if (message.instance == local.instance() && message.round < local.number() && local.is_on())
+    return;
+  newest.drop_deferred();
+  if (local.has_nothing_on()) {
     // The assignment may never have come: reporting "stopped" tells the daemon that it will not be
     // used.
     enter_instance(message.instance);
-    if (message.round > here.number()) replace_round(local_round(here.instance(), message.round));
+    if (message.round > local.number()) replace_round(local_round(local.instance(), message.round));
     hear_restarts(message);
-    if (here.number() != 0) here.stay_out();
+    if (local.number() != 0) local.stay_out();
     return;
   }
-  if (message.round > here.number()) word.defer(message);
+  if (message.round > local.number()) newest.defer(message);
   ask_to_end(message);
 }
 
 // Obeys what was ordered while the last workers were ending.
 void agent::state::obey_deferred() {
-  if (word.has_deferred() && here.workers.living() == 0) obey(word.take_deferred());
+  if (newest.has_deferred() && local.workers.living() == 0) obey(newest.take_deferred());
 }
 
 void desired_state::connected() {
@@ -209,27 +210,27 @@ void desired_state::forget_instance() {
   round_ = 0;
 }
 
-bool desired_state::is_news(const desired& word) const {
-  if (is_older(word.epoch)) return false;
+bool desired_state::is_news(const desired& message) const {
+  if (is_older(message.epoch)) return false;
   // A newer daemon restarts the numbers.
-  if (word.epoch > word_epoch_) return true;
+  if (message.epoch > word_epoch_) return true;
   if (instance_ == 0) return true;
-  if (word.instance != instance_) return word.seq > connection_seq_;
-  return word.seq > seq_ || word.round > round_;
+  if (message.instance != instance_) return message.seq > connection_seq_;
+  return message.seq > seq_ || message.round > round_;
 }
 
-bool desired_state::take(const desired& word) {
-  named_instance_ = word.instance;
-  named_round_ = word.round;
-  if (!is_news(word)) return false;
+bool desired_state::take(const desired& message) {
+  named_instance_ = message.instance;
+  named_round_ = message.round;
+  if (!is_news(message)) return false;
   // Rounds of different instances cannot be compared.
-  if (instance_ != 0 && instance_ != word.instance) round_ = 0;
-  enter_epoch(word.epoch);
-  word_epoch_ = word.epoch;
-  instance_ = word.instance;
-  round_ = std::max(round_, word.round);
-  seq_ = word.seq;
-  connection_seq_ = std::max(connection_seq_, word.seq);
+  if (instance_ != 0 && instance_ != message.instance) round_ = 0;
+  enter_epoch(message.epoch);
+  word_epoch_ = message.epoch;
+  instance_ = message.instance;
+  round_ = std::max(round_, message.round);
+  seq_ = message.seq;
+  connection_seq_ = std::max(connection_seq_, message.seq);
   return true;
 }
 
@@ -268,13 +269,13 @@ std::uint64_t desired_state::seq_in(instance_id instance) const {
   return instance != 0 && instance == instance_ && word_epoch_ == epoch_ ? seq_ : 0;
 }
 
-void told_wait::hear(const desired& word, time_point now) {
+void told_wait::hear(const desired& message, time_point now) {
   *this = {};
-  if (word.phase != desired_phase::wait) return;
+  if (message.phase != desired_phase::wait) return;
   heard_ = now;
-  if (word.left > duration::zero()) until_ = now + word.left;
-  is_last_call_ = word.is_last_call;
-  gone_ = word.gone;
+  if (message.left > duration::zero()) until_ = now + message.left;
+  is_last_call_ = message.is_last_call;
+  gone_ = message.gone;
 }
 
 std::string told_wait::text(const std::string& text, time_point now) const {

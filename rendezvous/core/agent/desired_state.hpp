@@ -28,7 +28,7 @@ class desired_state {
   void forget_instance();
 
   // True: it is news, and the newest state from now on.
-  bool take(const desired& word);
+  bool take(const desired& message);
   // True: this text for people differs from the last one.
   bool take_text(const std::string& text);
   // The same for news and warnings. An empty text is nothing new.
@@ -36,7 +36,7 @@ class desired_state {
   bool take_warning(const std::string& warning);
 
   // To be obeyed once no worker lives here any more.
-  void defer(desired word) { deferred_ = std::move(word); }
+  void defer(desired message) { deferred_ = std::move(message); }
   void drop_deferred() { deferred_.reset(); }
   bool has_deferred() const { return deferred_.has_value(); }
   desired take_deferred();
@@ -50,7 +50,7 @@ class desired_state {
   const std::string& text() const { return text_; }
 
  private:
-  bool is_news(const desired& word) const;
+  bool is_news(const desired& message) const;
 
   std::uint64_t epoch_ = 0;       // the highest of any welcome or desired
   std::uint64_t word_epoch_ = 0;  // of the newest desired, which gave the numbers below

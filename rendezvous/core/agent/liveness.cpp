@@ -25,13 +25,13 @@ duration agent::state::silence_limit() const {
 
 // When the newest lease from other members of the round counts from; none: there is none.
 agent::state::moment agent::state::lease_of_round() const {
-  if (here.isolation.frozen()) return here.isolation.frozen();
-  if (!here.is_on()) return std::nullopt;
+  if (local.isolation.frozen()) return local.isolation.frozen();
+  if (!local.is_on()) return std::nullopt;
   // A lone leader holds the tethers of all others, because there are none. That keeps workers alive
   // but starts none, because it does not show that the round is still wanted.
-  if (here.is_alone()) return here.workers.living() > 0 ? moment(real_now) : std::nullopt;
-  if (!here.is_leader()) return here.tether.leased_from();
-  return here.held.leased_from(here.group_world_size() - 1);
+  if (local.is_alone()) return local.workers.living() > 0 ? moment(real_now) : std::nullopt;
+  if (!local.is_leader()) return local.tether.leased_from();
+  return local.held.leased_from(local.group_world_size() - 1);
 }
 
 agent::state::moment agent::state::lease() const {
@@ -48,39 +48,40 @@ bool agent::state::has_lease() const {
 // When the workers must end because nobody renews their lease; none: no end is due. A node that has
 // succeeded has nothing to kill; as a leader it only stops acknowledging tethers.
 agent::state::moment agent::state::isolation_due() const {
-  if (!here.is_on() || here.phase() == member_phase::succeeded) return std::nullopt;
+  if (!local.is_on() || local.phase() == member_phase::succeeded) return std::nullopt;
   // There is nothing left to kill.
-  if (here.workers.are_killed() ||
-      (here.phase() == member_phase::failed && here.workers.living() == 0))
+  if (local.workers.are_killed() ||
+      (local.phase() == member_phase::failed && local.workers.living() == 0))
     return std::nullopt;
   // No other member could start a round that this one does not know of.
-  if (here.workers.living() > 0 && here.is_alone() && !here.isolation.frozen()) return std::nullopt;
+  if (local.workers.living() > 0 && local.is_alone() && !local.isolation.frozen())
+    return std::nullopt;
   // All have ended, and only how is still unclear.
-  if (here.workers.living() == 0 && !here.unclear.empty()) return std::nullopt;
-  return lease().value_or(clock.real(here.began())) + limit();
+  if (local.workers.living() == 0 && !local.unclear.empty()) return std::nullopt;
+  return lease().value_or(clock.real(local.began())) + limit();
 }
 
 // The other members' leases count only for as long as a daemon that cannot reach the round waits
 // for it: after orphan_limit the next round starts. A tenth of that is left for clocks that
 // deviate, and for the workers to end.
 agent::state::moment agent::state::orphan_due() const {
-  if (here.workers.living() == 0 || here.workers.are_killed()) return std::nullopt;
-  if (here.isolation.is_asked() || here.phase() == member_phase::succeeded) return std::nullopt;
-  return daemon.leased_from().value_or(clock.real(here.began())) + timing.orphan_limit -
+  if (local.workers.living() == 0 || local.workers.are_killed()) return std::nullopt;
+  if (local.isolation.is_asked() || local.phase() == member_phase::succeeded) return std::nullopt;
+  return daemon.leased_from().value_or(clock.real(local.began())) + timing.orphan_limit -
          timing.orphan_limit / 10;
 }
 
 agent::state::moment agent::state::isolation_deadline() const {
   moment due = isolation_due();
   if (const moment orphan = orphan_due(); orphan && (!due || *orphan < *due)) due = orphan;
-  return here.isolation.put_off_from(due);
+  return local.isolation.put_off_from(due);
 }
 
 // The guardian's limit, in case the caller stands still. If a run has only one node, which holds
 // the daemon, too, there is no other node, and it may go on whenever it wakes up.
 agent::state::moment agent::state::workers_live_until() const {
   const bool is_all = options.greeting.hosts_daemon && options.greeting.settings.nodes_max == 1;
-  if (left || here.workers.living() == 0 || (is_all && here.is_alone())) return std::nullopt;
+  if (left || local.workers.living() == 0 || (is_all && local.is_alone())) return std::nullopt;
   return isolation_deadline();
 }
 
@@ -91,7 +92,7 @@ bool agent::state::has_lapsed() const {
 }
 
 void agent::state::lease_renewed() {
-  if (!has_lapsed()) here.isolation.renewed_in_time();
+  if (!has_lapsed()) local.isolation.renewed_in_time();
 }
 
 void agent::state::on_isolation() {
@@ -101,13 +102,13 @@ void agent::state::on_isolation() {
   remember_isolation(text);
   if (is_isolated) return take_down(force::kill);
   // No other round can have begun yet, so there is time to ask.
-  here.isolation.ask();
+  local.isolation.ask();
   take_down(force::ask, std::min(timing.stop_grace, timing.orphan_limit / 20));
 }
 
 void agent::state::remember_isolation(const std::string& text) {
   note(note_level::error, text);
-  if (here.workers.are_asked()) return;
+  if (local.workers.are_asked()) return;
   ddprun::cause why;
   why.kind = cause_class::node_lost;
   why.by_our_stop = true;
@@ -117,9 +118,9 @@ void agent::state::remember_isolation(const std::string& text) {
 
 // Handled like an isolation that this machine has noticed itself.
 void agent::state::handle(const killed_by_guardian& event) {
-  if (event.round != here.number() || here.workers.living() == 0 || here.workers.are_killed())
+  if (event.round != local.number() || local.workers.living() == 0 || local.workers.are_killed())
     return;
-  here.workers.take_as_struck();
+  local.workers.take_as_struck();
   remember_isolation(stood_still_text());
   take_down(force::kill);
 }
@@ -130,7 +131,7 @@ void agent::state::handle(const killed_by_guardian& event) {
 void agent::state::was_late(duration by) {
   if (by == duration::zero()) return;
   if (const moment deadline = isolation_deadline(); deadline) {
-    here.isolation.put_off(std::min(*deadline + by, real_now + 2 * timing.heartbeat_interval));
+    local.isolation.put_off(std::min(*deadline + by, real_now + 2 * timing.heartbeat_interval));
   }
   clock.lose(by);
   set_time(real_now);

@@ -14,36 +14,36 @@
 namespace ddprun::core {
 
 void agent::state::begin_round(round_number number) {
-  replace_round(local_round(here.instance(), number, now));
-  entered_instance = here.instance();
+  replace_round(local_round(local.instance(), number, now));
+  entered_instance = local.instance();
   entered_round = number;
 }
 
 void agent::state::replace_round(local_round next) {
-  DDPRUN_ASSERT(here.has_nothing_on() && !here.has_service());
-  here = std::move(next);
+  DDPRUN_ASSERT(local.has_nothing_on() && !local.has_service());
+  local = std::move(next);
 }
 
 void agent::state::handle(const service_opened& event) {
-  if (event.round != here.number() || here.phase() != member_phase::preparing) return;
+  if (event.round != local.number() || local.phase() != member_phase::preparing) return;
   if (std::string problem = problem_of(event.leader_data); !problem.empty())
     return handle(service_failed{event.round, std::move(problem)});
-  here.open_service(event.service_port, event.master_port, event.leader_data);
+  local.open_service(event.service_port, event.master_port, event.leader_data);
   changed = true;
 }
 
 void agent::state::handle(const service_failed& event) {
-  if (event.round != here.number() || !here.has_service()) return;
+  if (event.round != local.number() || !local.has_service()) return;
   // The workers of this node are done or ending, so it is no failure of theirs.
-  if (here.phase() == member_phase::stopping || here.phase() == member_phase::succeeded) {
+  if (local.phase() == member_phase::stopping || local.phase() == member_phase::succeeded) {
     note(note_level::warning,
-         "the job store of round " + std::to_string(here.number()) + " ended: " + event.text);
+         "the job store of round " + std::to_string(local.number()) + " ended: " + event.text);
     return;
   }
   ddprun::cause why;
   why.kind = cause_class::start;
   why.text = event.text;
-  here.lose_service();
+  local.lose_service();
   fail(std::move(why));
 }
 
@@ -51,21 +51,21 @@ void agent::state::take_assignment(const desired& message) {
   const assignment value =
       message.assignment.value_or(assignment{});  // none: one that makes no sense
   changed = true;
-  here.take_assignment(value, now);
+  local.take_assignment(value, now);
   if (!message.members.empty()) whereabouts = message.members;
   const bool leads = value.group_rank == 0;
   const bool sound =
       value.group_rank < value.group_world_size && value.group_world_size <= nodes_per_run_max &&
       has_ranks_for(value, options.greeting.worker_count) &&
-      (leads ? here.service_port() != 0 : value.tether_port != 0 && !value.master_address.empty());
+      (leads ? local.service_port() != 0 : value.tether_port != 0 && !value.master_address.empty());
   if (!sound) {
     ddprun::cause why;
     why.kind = cause_class::start;
-    why.text = "the rendezvous daemon's assignment for round " + std::to_string(here.number()) +
-               " makes no sense here: group rank " + std::to_string(value.group_rank) + " of " +
+    why.text = "the rendezvous daemon's assignment for round " + std::to_string(local.number()) +
+               " is invalid: group rank " + std::to_string(value.group_rank) + " of " +
                std::to_string(value.group_world_size) + ", ranks from " +
                std::to_string(value.rank_first) + " of " + std::to_string(value.world_size);
-    here.drop_assignment();
+    local.drop_assignment();
     fail(std::move(why));
     return;
   }
@@ -80,79 +80,79 @@ void agent::state::take_assignment(const desired& message) {
 // Workers are started only with a lease: an agent that stood still may read an assignment of a
 // round that is long over.
 void agent::state::spawn_when_leased() {
-  const bool leader_acked = here.is_leader() || here.tether.leased_from();
-  if (here.phase() != member_phase::assigned || !leader_acked || !has_lease()) return;
+  const bool leader_acked = local.is_leader() || local.tether.leased_from();
+  if (local.phase() != member_phase::assigned || !leader_acked || !has_lease()) return;
   changed = true;
-  here.start(options.greeting.worker_count, now);
-  emit(start_workers{here.instance(), here.number(), *here.assignment(), restarts_used,
+  local.start(options.greeting.worker_count, now);
+  emit(start_workers{local.instance(), local.number(), *local.assignment(), restarts_used,
                      restarts_forgiven, whereabouts});
 }
 
 // The next heartbeat reports it.
 void agent::state::handle(const workers_restoring& event) {
-  if (event.round == here.number() && here.phase() == member_phase::starting)
-    here.restore(event.bytes);
+  if (event.round == local.number() && local.phase() == member_phase::starting)
+    local.restore(event.bytes);
 }
 
 void agent::state::handle(const workers_started& event) {
-  if (event.round != here.number() || here.phase() != member_phase::starting) return;
-  here.run();
+  if (event.round != local.number() || local.phase() != member_phase::starting) return;
+  local.run();
   changed = true;
 }
 
 void agent::state::handle(const worker_ended& event) {
-  const std::uint32_t unkillable = here.workers.unkillable();
-  if (event.round != here.number() || !here.workers.end(event.local_rank)) return;
-  if (here.workers.unkillable() != unkillable) changed = true;
+  const std::uint32_t unkillable = local.workers.unkillable();
+  if (event.round != local.number() || !local.workers.end(event.local_rank)) return;
+  if (local.workers.unkillable() != unkillable) changed = true;
   if (event.success) {
     // A worker that was asked to stop may save and exit with 0, but its work was not done.
-    const bool is_asked = here.workers.are_asked();
-    here.ends.set_well(event.local_rank, is_asked ? ending::stopped : ending::succeeded, now);
+    const bool is_asked = local.workers.are_asked();
+    local.ends.set_well(event.local_rank, is_asked ? ending::stopped : ending::succeeded, now);
   } else {
     ddprun::cause why = event.cause;
     why.local_rank = event.local_rank;
-    if (here.assignment()) why.rank = here.assignment()->rank_first + event.local_rank;
+    if (local.assignment()) why.rank = local.assignment()->rank_first + event.local_rank;
     worker_failed(std::move(why));
   }
-  if (here.workers.living() > 0) return;
+  if (local.workers.living() > 0) return;
   const bool is_up =
-      here.phase() == member_phase::starting || here.phase() == member_phase::running;
-  if (here.workers.are_asked()) {
+      local.phase() == member_phase::starting || local.phase() == member_phase::running;
+  if (local.workers.are_asked()) {
     after_workers();
-  } else if (here.unclear.empty() && is_up) {
-    here.succeed();
+  } else if (local.unclear.empty() && is_up) {
+    local.succeed();
     changed = true;
     leave_if_drained();
-  } else if (here.phase() == member_phase::failed) {
+  } else if (local.phase() == member_phase::failed) {
     changed = true;  // no worker is left that could report the root cause
   }
 }
 
 void agent::state::worker_failed(ddprun::cause why) {
   const time_point at = real_now - std::max(why.age, duration::zero());
-  const bool is_struck = here.workers.are_struck() &&
+  const bool is_struck = local.workers.are_struck() &&
                          is_end_by(why, SIGKILL);  // the guardian's kill, of which we learnt later
-  const bool is_ours = is_struck || here.workers.are_asked_by(at);
-  const bool is_drain = out.is_draining() && is_end_by(why, out.signal());
+  const bool is_ours = is_struck || local.workers.are_asked_by(at);
+  const bool is_drain = shutdown.is_draining() && is_end_by(why, shutdown.signal());
   if (!is_ours && !is_drain) {
-    if (!out.is_draining() && !here.workers.are_killed() && is_end_by_request(why)) {
-      return here.unclear.add(std::move(why), clock);
+    if (!shutdown.is_draining() && !local.workers.are_killed() && is_end_by_request(why)) {
+      return local.unclear.add(std::move(why), clock);
     }
     // It may have died before the stop, and only the reading of its last output took longer: then
     // it is a failure.
     return fail_unless_asked(std::move(why));
   }
   why.by_our_stop = true;
-  const bool is_kill = here.workers.are_killed() && is_end_by(why, SIGKILL);
-  here.ends.set(why,
-                why.was_failing ? ending::failed
-                : is_kill       ? ending::killed
-                                : ending::stopped,
-                now);
+  const bool is_kill = local.workers.are_killed() && is_end_by(why, SIGKILL);
+  local.ends.set(why,
+                 why.was_failing ? ending::failed
+                 : is_kill       ? ending::killed
+                                 : ending::stopped,
+                 now);
   // One is enough to show that the stop arrived; more would only make the status long. It goes out
   // with the report that all have ended. But a worker that was failing already may be the root
   // cause.
-  if (!here.causes.empty() && !why.was_failing) return;
+  if (!local.causes.empty() && !why.was_failing) return;
   const bool has_news = changed;
   remember(std::move(why));
   changed = has_news;
@@ -160,38 +160,38 @@ void agent::state::worker_failed(ddprun::cause why) {
 
 // No signal has come to this node: somebody ended these workers alone.
 void agent::state::take_as_failures() {
-  for (ddprun::cause& one : here.unclear.take(real_now))
+  for (ddprun::cause& one : local.unclear.take(real_now))
     fail_unless_asked(std::move(one));
 }
 
 // This node was asked to leave, and its workers got the same signal.
 void agent::state::take_as_drain() {
-  for (ddprun::cause& one : here.unclear.take(real_now)) {
-    one.by_our_stop = is_end_by(one, out.signal());
-    here.ends.set(one, one.by_our_stop ? ending::stopped : ending::failed, now);
-    if (!one.by_our_stop || here.causes.empty()) remember(std::move(one));
+  for (ddprun::cause& one : local.unclear.take(real_now)) {
+    one.by_our_stop = is_end_by(one, shutdown.signal());
+    local.ends.set(one, one.by_our_stop ? ending::stopped : ending::failed, now);
+    if (!one.by_our_stop || local.causes.empty()) remember(std::move(one));
   }
 }
 
 void agent::state::fail_unless_asked(ddprun::cause why) {
   why.was_failing = false;
-  here.ends.set(why, why.is_secondary ? ending::secondary : ending::failed, now);
-  here.workers.are_asked() ? remember(std::move(why)) : fail(std::move(why));
+  local.ends.set(why, why.is_secondary ? ending::secondary : ending::failed, now);
+  local.workers.are_asked() ? remember(std::move(why)) : fail(std::move(why));
 }
 
 // The other workers of this node run on until the daemon orders the stop, which is at once.
 void agent::state::fail(ddprun::cause why) {
   remember(std::move(why));
-  here.fail(now);
+  local.fail(now);
   check_health();
 }
 
 void agent::state::remember(ddprun::cause why) {
   const time_point at = real_now - std::clamp(why.age, duration::zero(), age_max);
-  why.round = here.number();
-  why.group_rank = here.assignment() ? here.assignment()->group_rank : 0;
+  why.round = local.number();
+  why.group_rank = local.assignment() ? local.assignment()->group_rank : 0;
   why.node = options.greeting.node;
-  if (here.causes.add(std::move(why), at)) changed = true;
+  if (local.causes.add(std::move(why), at)) changed = true;
 }
 
 bool local_round::is_leader() const {

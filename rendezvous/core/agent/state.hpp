@@ -197,16 +197,16 @@ struct agent::state {
   std::string daemon_version;         // ddprun version of the last daemon that welcomed this node
 
   daemon_link daemon;
-  desired_state word;
+  desired_state newest;
   told_wait wait;
-  local_round here;
+  local_round local;
   std::string whereabouts;  // which ranks are where in the newest round that began here, in words
   std::uint32_t restarts_used = 0;      // charged in the instance that this node is in
   std::uint32_t restarts_forgiven = 0;  // how many of these no longer count
   std::optional<started_job> job;       // of the newest instance that a daemon named
   instance_id entered_instance = 0;     // of the newest round begun here, also after a fence
   round_number entered_round = 0;
-  shutdown_state out;
+  shutdown_state shutdown;
   std::string unhealthy;  // what the newest check of this node has found; empty: nothing
 };
 

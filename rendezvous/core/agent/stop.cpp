@@ -17,35 +17,35 @@ namespace ddprun::core {
 // Lets go of the tether, or of those held here: from now on no other node's lease depends on this
 // node.
 void agent::state::let_go() {
-  here.isolation.freeze(lease_of_round());
-  if (here.tether.is_wanted()) emit(drop_tether{});
-  here.tether.let_go();
-  if (here.held.let_go()) emit(drop_members{});
+  local.isolation.freeze(lease_of_round());
+  if (local.tether.is_wanted()) emit(drop_tether{});
+  local.tether.let_go();
+  if (local.held.let_go()) emit(drop_members{});
 }
 
 // None of this node's workers is wanted any more, and none is asked to end.
 void agent::state::fence() {
-  out.fence();
+  shutdown.fence();
   emit(end_survivors{});
   take_down(force::kill);
 }
 
 // `request` 0: the run goes on, and a worker that can leave this round may live on.
 void agent::state::take_down(force how, duration grace, int request) {
-  if (here.is_on()) let_go();
+  if (local.is_on()) let_go();
   changed = true;
   if (how == force::kill) {
     take_as_failures();
-    here.end_check();  // a kill does not wait for the health check
+    local.end_check();  // a kill does not wait for the health check
   }
-  if (here.workers.living() == 0) return after_workers();
-  const bool given_up = here.phase() == member_phase::stopped;  // unkillable workers only
-  if (!given_up) here.stop();
+  if (local.workers.living() == 0) return after_workers();
+  const bool given_up = local.phase() == member_phase::stopped;  // unkillable workers only
+  if (!given_up) local.stop();
   if (how == force::kill) {
-    if (here.workers.kill(clock, timing.kill_wait)) emit(kill_workers{here.number()});
-  } else if (!given_up && here.workers.ask(clock, grace)) {
-    const bool goes_on = request == 0 && !out.is_draining() && !out.leaving();
-    emit(stop_workers{here.number(), request == 0 ? SIGTERM : request, goes_on, grace});
+    if (local.workers.kill(clock, timing.kill_wait)) emit(kill_workers{local.number()});
+  } else if (!given_up && local.workers.ask(clock, grace)) {
+    const bool goes_on = request == 0 && !shutdown.is_draining() && !shutdown.leaving();
+    emit(stop_workers{local.number(), request == 0 ? SIGTERM : request, goes_on, grace});
   }
   if (given_up) round_is_down();
 }
@@ -54,8 +54,8 @@ void agent::state::take_down(force how, duration grace, int request) {
 // it is drain_grace, and nothing exceeds that.
 void agent::state::ask_to_end(const desired& message) {
   const duration grace = message.grace > duration::zero() ? message.grace : timing.stop_grace;
-  here.workers.may_be_spared(options.spares_busy_workers && grace == timing.stop_grace &&
-                             !out.is_draining());
+  local.workers.may_be_spared(options.spares_busy_workers && grace == timing.stop_grace &&
+                              !shutdown.is_draining());
   check_health();
   // No round follows, so the workers are asked to end, and not to leave the round.
   const bool ends_run = message.signal == 0 && message.exit_code != 0;
@@ -64,58 +64,59 @@ void agent::state::ask_to_end(const desired& message) {
 
 // The check runs while the workers end, so that an unhealthy node can step aside in time.
 void agent::state::check_health() {
-  if (!options.checks_node || out.is_draining()) return;
-  if (here.begin_check()) emit(check_node{here.number()});
+  if (!options.checks_node || shutdown.is_draining()) return;
+  if (local.begin_check()) emit(check_node{local.number()});
 }
 
 void agent::state::handle(const node_checked& event) {
   if (std::exchange(unhealthy, event.unhealthy) != event.unhealthy) changed = true;
-  if (event.round != here.number() || !here.end_check()) return;
-  const bool was_waited_for = here.phase() == member_phase::stopping && here.workers.living() == 0;
+  if (event.round != local.number() || !local.end_check()) return;
+  const bool was_waited_for =
+      local.phase() == member_phase::stopping && local.workers.living() == 0;
   if (was_waited_for) after_workers();
 }
 
 // A node that leaves does not wait for the check.
 bool agent::state::waits_for_check() const {
-  return here.is_being_checked() && !out.is_draining() && !out.leaving();
+  return local.is_being_checked() && !shutdown.is_draining() && !shutdown.leaving();
 }
 
 void agent::state::handle(const workers_busy& event) {
-  if (event.round != here.number() || !here.is_on()) return;
-  here.workers.spare(clock, busy_word_counts, std::min(timing.drain_grace, busy_grace_max));
+  if (event.round != local.number() || !local.is_on()) return;
+  local.workers.spare(clock, busy_word_counts, std::min(timing.drain_grace, busy_grace_max));
 }
 
 void agent::state::after_workers() {
-  if (!here.unclear.empty() && here.is_on()) {
+  if (!local.unclear.empty() && local.is_on()) {
     // Wait until it is clear how they ended, because once this node has reported its end nothing is
     // added to the causes.
-    here.stop();
-    here.workers.take_as_asked(real_now);
+    local.stop();
+    local.workers.take_as_asked(real_now);
     return;
   }
   round_is_down();
 }
 
 void agent::state::close_service_here() {
-  if (here.close_service()) emit(close_service{here.number()});
+  if (local.close_service()) emit(close_service{local.number()});
 }
 
 // No worker lives here any more, except those that SIGKILL did not end.
 void agent::state::round_is_down() {
   changed = true;
   close_service_here();
-  if (here.is_on()) {
-    if (waits_for_check()) return here.stop();
-    here.end();
+  if (local.is_on()) {
+    if (waits_for_check()) return local.stop();
+    local.end();
     // Time without a daemon counts from when there was nothing left to do but wait for it.
     daemon.is_idle(now);
   }
-  out.workers_are_down(now);
-  if (out.leaving()) {
-    return finish(*out.leaving());
+  shutdown.workers_are_down(now);
+  if (shutdown.leaving()) {
+    return finish(*shutdown.leaving());
   }
-  if (here.workers.living() > 0) return;
-  if (out.end_fence()) {
+  if (local.workers.living() > 0) return;
+  if (shutdown.end_fence()) {
     replace_round(local_round());
     restarts_used = restarts_forgiven = 0;
   }
@@ -125,7 +126,7 @@ void agent::state::round_is_down() {
 
 void agent::state::on_unclear_over() {
   take_as_failures();
-  if (here.workers.living() == 0 && here.workers.are_asked()) after_workers();
+  if (local.workers.living() == 0 && local.workers.are_asked()) after_workers();
 }
 
 void agent::state::on_nobody_says_stop() {
@@ -137,48 +138,48 @@ void agent::state::on_nobody_says_stop() {
 
 // The workers were asked to end, or killed, and have had their time.
 void agent::state::on_workers_overdue() {
-  if (here.workers.is_grace_over(now)) take_down(force::kill);
-  if (!here.workers.give_up(now)) return;
-  note(note_level::error, counted(here.workers.living(), "worker") + " of round " +
-                              std::to_string(here.number()) + " outlived SIGKILL by " +
+  if (local.workers.is_grace_over(now)) take_down(force::kill);
+  if (!local.workers.give_up(now)) return;
+  note(note_level::error, counted(local.workers.living(), "worker") + " of round " +
+                              std::to_string(local.number()) + " outlived SIGKILL by " +
                               to_text(timing.kill_wait) +
-                              ": stuck in the kernel; this node takes no part until they end");
+                              ": stuck in the kernel; this node cannot take part until they end");
   round_is_down();
 }
 
 // A node whose worker failed stops by itself after a bounded time if no daemon orders it.
 agent::state::moment agent::state::own_stop_deadline() const {
-  if (here.phase() != member_phase::failed) return std::nullopt;
-  const time_point failed_at = clock.real(here.failed_at());
+  if (local.phase() != member_phase::failed) return std::nullopt;
+  const time_point failed_at = clock.real(local.failed_at());
   return std::max(failed_at, daemon.leased_from().value_or(failed_at)) + limit();
 }
 
 void agent::state::handle(const signal_received& event) {
-  const bool is_first = out.take_signal(event.signal);
+  const bool is_first = shutdown.take_signal(event.signal);
   changed = true;
-  here.workers.may_be_spared(false);
+  local.workers.may_be_spared(false);
   const std::string name = signal_name(event.signal);
   if (!is_first) {
-    out.leave_with({out.exit_code(), name + " came twice: workers killed", std::nullopt,
-                    leave_reason::drained});
+    shutdown.leave_with({shutdown.exit_code(), name + " came twice: workers killed", std::nullopt,
+                         leave_reason::drained});
     emit(end_survivors{});
     return take_down(force::kill);
   }
-  if (out.leaving()) return;
-  out.drain();
+  if (shutdown.leaving()) return;
+  shutdown.drain();
   take_as_drain();
-  word.drop_deferred();
+  newest.drop_deferred();
   // It is in no round, so there is nothing to tell the daemon that its goodbye does not say.
-  if (here.phase() == member_phase::joined && here.workers.living() == 0) {
-    return finish(
-        {out.exit_code(), interrupted_text(event.signal), std::nullopt, leave_reason::drained});
+  if (local.phase() == member_phase::joined && local.workers.living() == 0) {
+    return finish({shutdown.exit_code(), interrupted_text(event.signal), std::nullopt,
+                   leave_reason::drained});
   }
-  if (here.phase() == member_phase::succeeded || !here.is_on()) {
+  if (local.phase() == member_phase::succeeded || !local.is_on()) {
     note(note_level::info, name + ": leaving the run");
-    out.workers_are_down(now);
+    shutdown.workers_are_down(now);
   } else {
     std::string text = name + ": leaving the run";
-    if (here.workers.living() > 0) {
+    if (local.workers.living() > 0) {
       text += "; workers that have not ended in " + to_text(timing.drain_grace) +
               " are killed (a second signal kills at once)";
     }
@@ -189,15 +190,15 @@ void agent::state::handle(const signal_received& event) {
 }
 
 agent::state::moment agent::state::drain_deadline() const {
-  return out.deadline(clock, timing, limit(), daemon.leased_from(), daemon.is_connected());
+  return shutdown.deadline(clock, timing, limit(), daemon.leased_from(), daemon.is_connected());
 }
 
 void agent::state::leave_if_drained() {
   if (left) return;
   const moment deadline = drain_deadline();
   if (!deadline || real_now < *deadline) return;
-  finish({out.exit_code(),
-          signal_name(out.signal()) + ": left without an answer of the rendezvous daemon",
+  finish({shutdown.exit_code(),
+          signal_name(shutdown.signal()) + ": left without an answer of the rendezvous daemon",
           std::nullopt, leave_reason::drained});
 }
 

@@ -19,43 +19,43 @@ session_id agent::state::own_tether_session() const {
 }
 
 void agent::state::dial(duration delay) {
-  here.tether.dial(real_now, delay);
-  const assignment& assigned = *here.assignment();
-  emit(dial_tether{here.number(), assigned.master_address, assigned.tether_port, delay,
-                   tether_hello{here.instance(), here.number(), own_tether_session(),
-                                assigned.group_rank, word.epoch()}});
+  local.tether.dial(real_now, delay);
+  const assignment& assigned = *local.assignment();
+  emit(dial_tether{local.number(), assigned.master_address, assigned.tether_port, delay,
+                   tether_hello{local.instance(), local.number(), own_tether_session(),
+                                assigned.group_rank, newest.epoch()}});
 }
 
 void agent::state::dial_again(std::string text) {
-  dial(jittered(here.tether.failed(std::move(text), timing.heartbeat_interval)));
+  dial(jittered(local.tether.failed(std::move(text), timing.heartbeat_interval)));
 }
 
 void agent::state::handle(const tether_connected&) {}  // The ack of the hello is what counts.
 
 void agent::state::handle(const tether_disconnected& event) {
-  if (event.round != here.number() || !here.tether.is_wanted()) return;
-  here.tether.broke(real_now);
+  if (event.round != local.number() || !local.tether.is_wanted()) return;
+  local.tether.broke(real_now);
   dial_again(event.text);
 }
 
 void agent::state::handle(const tether_acked& event) {
-  if (event.round != here.number()) return;
-  if (!here.tether.acked(event.seq, real_now, timing.heartbeat_interval)) return;
+  if (event.round != local.number()) return;
+  if (!local.tether.acked(event.seq, real_now, timing.heartbeat_interval)) return;
   lease_renewed();
   spawn_when_leased();
   beat_if_due();
 }
 
 void agent::state::beat_if_due() {
-  const moment due = here.tether.beat_deadline();
+  const moment due = local.tether.beat_deadline();
   if (!due || real_now < *due) return;
-  emit(send_tether_beat{{here.tether.beat(real_now), here.phase() == member_phase::succeeded}});
+  emit(send_tether_beat{{local.tether.beat(real_now), local.phase() == member_phase::succeeded}});
 }
 
 // A node that cannot reach its leader says so well before start_timeout, with both addresses.
 std::optional<machine_time> agent::state::reach_deadline() const {
-  if (here.phase() != member_phase::assigned || !here.tether.is_wanted()) return std::nullopt;
-  return here.began() + timing.start_timeout / 2;
+  if (local.phase() != member_phase::assigned || !local.tether.is_wanted()) return std::nullopt;
+  return local.began() + timing.start_timeout / 2;
 }
 
 void agent::state::on_leader_unreachable() {
@@ -63,7 +63,7 @@ void agent::state::on_leader_unreachable() {
   why.kind = cause_class::start;
   why.text = tether_failure_text();
   emit(drop_tether{});
-  here.tether.let_go();
+  local.tether.let_go();
   fail(std::move(why));
 }
 
@@ -73,18 +73,18 @@ void agent::state::on_tether_silent() {
 }
 
 bool agent::state::accepts_tethers() const {
-  return here.is_leader() && here.phase() != member_phase::stopping && here.has_service();
+  return local.is_leader() && local.phase() != member_phase::stopping && local.has_service();
 }
 
 std::string agent::state::why_not_held(const tether_hello& hello) const {
   const std::string of_round = "round " + std::to_string(hello.round);
-  if (!accepts_tethers() || hello.round != here.number() || hello.instance != here.instance()) {
+  if (!accepts_tethers() || hello.round != local.number() || hello.instance != local.instance()) {
     return of_round + " is not on at node " + options.greeting.node;
   }
-  if (hello.group_rank == 0 || hello.group_rank >= here.group_world_size()) {
+  if (hello.group_rank == 0 || hello.group_rank >= local.group_world_size()) {
     return of_round + " has no member " + std::to_string(hello.group_rank);
   }
-  if (!here.held.is_other(hello)) return "";
+  if (!local.held.is_other(hello)) return "";
   return "member " + std::to_string(hello.group_rank) + " of " + of_round + " is another agent";
 }
 
@@ -93,15 +93,15 @@ void agent::state::handle(const member_attached& event) {
     emit(refuse_member{event.tether, std::move(refusal)});
     return;
   }
-  if (const auto older = here.held.attach(event.tether, event.hello)) {
-    emit(refuse_member{*older, "a newer tether of the same member has come"});
+  if (const auto older = local.held.attach(event.tether, event.hello)) {
+    emit(refuse_member{*older, "a newer tether of the same member has connected"});
   }
   // A leader without a lease must not give any.
   if (has_lease()) ack_tether(event.tether, 0);
 }
 
 void agent::state::handle(const member_beat& event) {
-  const auto kind = here.held.beat(event.tether, event.beat, real_now);
+  const auto kind = local.held.beat(event.tether, event.beat, real_now);
   if (kind == held_tethers::beat_kind::old) return;
   if (kind == held_tethers::beat_kind::renews) {
     lease_renewed();
@@ -111,7 +111,7 @@ void agent::state::handle(const member_beat& event) {
 }
 
 void agent::state::ack_tether(std::uint64_t tether, std::uint64_t seq) {
-  here.held.ack(tether, real_now);
+  local.held.ack(tether, real_now);
   emit(ack_member{tether, seq});
 }
 
@@ -120,17 +120,17 @@ void agent::state::ack_tether(std::uint64_t tether, std::uint64_t seq) {
 // follow.
 std::vector<tether_age> agent::state::stale_tethers() const {
   const bool has_let_go =
-      here.phase() == member_phase::stopping || here.phase() == member_phase::stopped;
-  if (!has_let_go || here.tether.is_wanted() || here.held.open() > 0) return {};
+      local.phase() == member_phase::stopping || local.phase() == member_phase::stopped;
+  if (!has_let_go || local.tether.is_wanted() || local.held.open() > 0) return {};
   const time_point old = real_now - 2 * timing.heartbeat_interval;
-  if (const auto& acked = here.tether.acked_at(); acked && *acked <= old) {
+  if (const auto& acked = local.tether.acked_at(); acked && *acked <= old) {
     return {{0, real_now - *acked}};
   }
-  return here.held.acks_before(old, real_now);
+  return local.held.acks_before(old, real_now);
 }
 
 void agent::state::handle(const member_detached& event) {
-  here.held.detach(event.tether);
+  local.held.detach(event.tether);
 }
 
 void tether_link::dial(time_point now, duration delay) {

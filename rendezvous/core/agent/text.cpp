@@ -52,7 +52,7 @@ std::string agent::state::lost_daemon_text() const {
 std::string agent::state::unreachable_text() const {
   const std::string tried = to_text(now - daemon.apart_since());
   const std::string last = "; the last try: " + or_else(daemon.error(), "no answer");
-  if (here.phase() == member_phase::succeeded) {
+  if (local.phase() == member_phase::succeeded) {
     return "the workers of this node succeeded, but there has been no rendezvous daemon at " +
            endpoints_text + " for " + tried + last;
   }
@@ -67,11 +67,11 @@ std::string agent::state::unreachable_text() const {
 }
 
 std::string agent::state::tether_failure_text() const {
-  return "cannot reach the leader " + here.assignment()->leader_node + " at " +
-         host_and_port(here.assignment()->master_address, here.assignment()->tether_port) +
+  return "cannot reach the leader " + local.assignment()->leader_node + " at " +
+         host_and_port(local.assignment()->master_address, local.assignment()->tether_port) +
          " from " + or_else(daemon.own_address(), "this node") + ", tried for " +
          to_text(timing.start_timeout / 2) +
-         "; the last try: " + or_else(here.tether.error(), "no answer");
+         "; the last try: " + or_else(local.tether.error(), "no answer");
 }
 
 std::string agent::state::isolation_text() const {
@@ -79,13 +79,13 @@ std::string agent::state::isolation_text() const {
                      ": its workers are killed, so that no two rounds live at once (the "
                      "rendezvous daemon at " +
                      endpoints_text + ": " + or_else(daemon.error(), "no answer");
-  if (here.assignment() && here.assignment()->group_rank != 0) {
-    text += "; the leader " + here.assignment()->leader_node + ": " +
-            or_else(here.tether.error(), "no answer");
-  } else if (here.group_world_size() > 1) {
+  if (local.assignment() && local.assignment()->group_rank != 0) {
+    text += "; the leader " + local.assignment()->leader_node + ": " +
+            or_else(local.tether.error(), "no answer");
+  } else if (local.group_world_size() > 1) {
     text += "; the leader is this node, and holds the tethers of " +
-            std::to_string(here.held.open()) + " of " +
-            std::to_string(here.group_world_size() - 1) + " members";
+            std::to_string(local.held.open()) + " of " +
+            std::to_string(local.group_world_size() - 1) + " members";
   }
   return text + ")";
 }
@@ -100,7 +100,7 @@ std::string agent::state::stood_still_text() const {
 
 std::string agent::state::orphan_text() const {
   return "there has been no rendezvous daemon at " + endpoints_text + " for " +
-         to_text(real_now - daemon.leased_from().value_or(clock.real(here.began()))) +
+         to_text(real_now - daemon.leased_from().value_or(clock.real(local.began()))) +
          ": the workers are ended, as after " + to_text(timing.orphan_limit) +
          " (orphan_limit) a round may start without this node; the last try: " +
          or_else(daemon.error(), "no answer");
@@ -142,55 +142,55 @@ std::string agent::state::apart_text() const {
 }
 
 std::string agent::state::why_text() const {
-  const bool is_joined = here.phase() == member_phase::joined;
-  if (is_joined && !daemon.was_in_session() && !out.is_draining()) {
+  const bool is_joined = local.phase() == member_phase::joined;
+  if (is_joined && !daemon.was_in_session() && !shutdown.is_draining()) {
     return "run " + options.greeting.run_id + ": waiting for the " + apart_text();
   }
-  const std::string of_round = "round " + std::to_string(here.number());
+  const std::string of_round = "round " + std::to_string(local.number());
   std::string text;
-  switch (here.phase()) {
+  switch (local.phase()) {
     case member_phase::joined:
       text = where_text() +
-             (word.text().empty() ? "waiting for a round" : wait.text(word.text(), real_now));
+             (newest.text().empty() ? "waiting for a round" : wait.text(newest.text(), real_now));
       break;
     case member_phase::preparing:
-      text = of_round + ": opening the job store for " + counted(here.group_world_size(), "node");
+      text = of_round + ": opening the job store for " + counted(local.group_world_size(), "node");
       break;
     case member_phase::assigned:
       text =
           of_round + ": " +
-          (here.is_leader() ? "waiting for the rendezvous daemon's order before the workers start"
-                            : "dialling the leader " + here.assignment()->leader_node + " at " +
-                                  host_and_port(here.assignment()->master_address,
-                                                here.assignment()->tether_port));
+          (local.is_leader() ? "waiting for the rendezvous daemon's order before the workers start"
+                             : "dialling the leader " + local.assignment()->leader_node + " at " +
+                                   host_and_port(local.assignment()->master_address,
+                                                 local.assignment()->tether_port));
       break;
     case member_phase::starting:
     case member_phase::running:
       text = of_round +
-             (here.phase() == member_phase::starting ? ": starting as " : ": running as ") +
-             ranks_text(*here.assignment(), options.greeting.worker_count);
+             (local.phase() == member_phase::starting ? ": starting as " : ": running as ") +
+             ranks_text(*local.assignment(), options.greeting.worker_count);
       break;
     case member_phase::succeeded:
       text = of_round + ": the workers of this node succeeded; " +
-             or_else(word.text(), "waiting for the other nodes");
+             or_else(newest.text(), "waiting for the other nodes");
       break;
     case member_phase::failed:
       text = of_round + ": failed here; waiting for the rendezvous daemon's stop";
       break;
     case member_phase::stopping:
-      text = of_round + ": " + (here.workers.are_killed() ? "killing " : "stopping ") +
-             counted(here.workers.living(), "worker");
+      text = of_round + ": " + (local.workers.are_killed() ? "killing " : "stopping ") +
+             counted(local.workers.living(), "worker");
       break;
     case member_phase::stopped:
     case member_phase::lost:
-      text = of_round + ": stopped" + (word.text().empty() ? "" : "; " + word.text());
-      if (here.workers.unkillable() > 0) {
-        text += "; " + counted(here.workers.unkillable(), "worker") +
-                (here.workers.unkillable() == 1 ? " outlives SIGKILL" : " outlive SIGKILL");
+      text = of_round + ": stopped" + (newest.text().empty() ? "" : "; " + newest.text());
+      if (local.workers.unkillable() > 0) {
+        text += "; " + counted(local.workers.unkillable(), "worker") +
+                (local.workers.unkillable() == 1 ? " outlives SIGKILL" : " outlive SIGKILL");
       }
       break;
   }
-  if (out.is_draining()) text += "; leaving";
+  if (shutdown.is_draining()) text += "; leaving";
   if (!daemon.is_in_session()) text += "; no " + apart_text();
   return text;
 }

@@ -12,7 +12,7 @@ namespace ddprun::core {
 class told_wait {
  public:
   // The newest `desired`; if it is not a wait, what was known is dropped.
-  void hear(const desired& word, time_point now);
+  void hear(const desired& message, time_point now);
 
   // `text`, with what is left of the wait and which nodes are missing, as of `now`.
   std::string text(const std::string& text, time_point now) const;

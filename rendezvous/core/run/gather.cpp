@@ -31,10 +31,10 @@ void run::state::check_gathering() {
   if (!current.is_decided()) return;  // it has lost the last node
   take_reserves();
   settings_group* const best = groups.ready(now, phase.since());
-  if (best != nullptr && !older_may_live(current, older, closed, earlier, clock) &&
+  if (best != nullptr && !stale_may_live(current, stale, closed, persisted, clock) &&
       start_round(*best))
     return;
-  if (now >= gather_until(phase, current, older, closed, earlier, timing(), clock)) {
+  if (now >= gather_until(phase, current, stale, closed, persisted, timing(), clock)) {
     std::string text =
         "gave up after " + to_text(now - phase.since()) + " (join_timeout): " + reason();
     if (const auto gone = current.gone.told(real_now)) text += "; " + sentence_of(*gone);
@@ -44,13 +44,13 @@ void run::state::check_gathering() {
 
 // The wait for workers of an older instance does not count, because no node here can shorten it.
 machine_time gather_until(const entered_phase& phase, const current_instance& current,
-                          const stale_workers& older, const closed_instances& closed,
-                          const persisted_run& earlier, const timers& timing,
+                          const stale_workers& stale, const closed_instances& closed,
+                          const persisted_run& persisted, const timers& timing,
                           const machine_clock& clock) {
   const machine_time since =
       current.settings
           ? phase.since()
-          : std::max(phase.since(), clock.own(older_until(older, closed, earlier, clock)));
+          : std::max(phase.since(), clock.own(stale_until(stale, closed, persisted, clock)));
   return since + timing.join_timeout;
 }
 
@@ -65,13 +65,13 @@ void run::state::begin_gathering() {
 // Losses and drains come in groups (a rack, a reservation that ends), so wait for quiet.
 void run::state::begin_settling() {
   enter(run_phase::settling);
-  if (choice.wants_quiet()) {
-    choice.wait_for_quiet(timing());
+  if (settle.wants_quiet()) {
+    settle.wait_for_quiet(timing());
   } else {
-    choice.wait_for_pause(now);
+    settle.wait_for_pause(now);
   }
-  if (choice.is_over(now)) return choose();
-  if (!choice.is_pausing(now)) return;
+  if (settle.is_over(now)) return choose();
+  if (!settle.is_pausing(now)) return;
   // The pause lasts, so waiting nodes are told which nodes are lost meanwhile.
   for (const auto& [order, who] : nodes) {
     if (is_candidate(nodes, *who)) tell_wait(*who);
@@ -93,10 +93,10 @@ void run::state::choose() {
   const machine_time hold = stop.ordered_at() + 2 * timing().heartbeat_interval;
   if (silent != 0 && spoken < current.settings->nodes_max && now < hold) {
     if (phase != run_phase::settling) enter(run_phase::settling);
-    choice.wait_for_words(silent, hold);
+    settle.wait_for_words(silent, hold);
     return;
   }
-  choice.end_pause();
+  settle.end_pause();
   if (!let_drained_go()) return;
   if (spoken >= current.settings->nodes_min) {
     start_round(groups.first());
@@ -119,7 +119,7 @@ std::vector<node*> left_drained(const roster& nodes) {
 // Releases the nodes that have asked to leave, once it has been quiet. If no other node is left,
 // the run is closed, and the result is false.
 bool run::state::let_drained_go() {
-  choice.forget_losses();  // the next loss begins another group
+  settle.forget_losses();  // the next loss begins another group
   const std::vector<node*> drained = left_drained(nodes);
   const bool nobody_is_left = groups.here() == 0 && !drained.empty();
   if (nobody_is_left) {
@@ -516,9 +516,9 @@ void run::state::release_unneeded() {
 
 // A stop is over. Nodes that take no part in what follows are told of it with their next status.
 void dismiss_unhealthy(roster& nodes, const std::set<std::uint64_t>& unhealthy,
-                       const wait_message& notice) {
+                       const wait_message& waiting) {
   for (const std::uint64_t order : unhealthy)
-    nodes.at(order).notice_seen = notice.edition();
+    nodes.at(order).notice_seen = waiting.edition();
 }
 
 // "node-b: GPU 3 needs a reset (and 2 more nodes)"; empty: no node sits out for its health.

@@ -152,12 +152,12 @@ std::string unhealthy_text(const roster& nodes, const std::set<std::uint64_t>& u
 std::string health_phrase(const current_instance& current, const roster& nodes,
                           const gathering& groups, const std::set<std::uint64_t>& unhealthy);
 void dismiss_unhealthy(roster& nodes, const std::set<std::uint64_t>& unhealthy,
-                       const wait_message& notice);
+                       const wait_message& waiting);
 void watch_health(std::set<std::uint64_t>& unhealthy, node& who);
 void tell_taken(current_instance& current, outbox& out, const std::string& text);
 machine_time gather_until(const entered_phase& phase, const current_instance& current,
-                          const stale_workers& older, const closed_instances& closed,
-                          const persisted_run& earlier, const timers& timing,
+                          const stale_workers& stale, const closed_instances& closed,
+                          const persisted_run& persisted, const timers& timing,
                           const machine_clock& clock);
 
 }  // namespace ddprun::core

@@ -125,7 +125,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   const message_pointer message = finished(std::move(value));
   tell_report(current, nodes, out, true, exit_code, why_it_ends(record.why, record.text));
   enter(run_phase::closed);
-  choice = {};
+  settle = {};
   // Forgotten after the loop, because that changes `nodes`.
   std::vector<node*> away;
   for (const auto& [order, who] : nodes) {
@@ -148,18 +148,18 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   for (node* const who : away)
     forget(*who);
   groups.clear();
-  earlier.drop();
+  persisted.drop();
   closed.add(std::move(record));
 }
 
 void run::state::open_instance(instance_id fresh, const std::optional<started_job>& by) {
   const std::optional<started_job> before =
-      earlier.is_there() ? earlier.record()->job : current.job;
+      persisted.is_there() ? persisted.record()->job : current.job;
   const std::optional<started_job>& job = options.opened_by ? options.opened_by : by;
-  if (!may_be_same_job(options, before, job)) leave_other_job(older, closed, rounds, out, before);
+  if (!may_be_same_job(options, before, job)) leave_other_job(stale, closed, rounds, out, before);
   current = current_instance{.id = fresh, .opened_at = real_now, .job = job};
   claims = {};
-  earlier.drop();
+  persisted.drop();
   rounds.begin_instance(options.first_round - 1);
   enter(run_phase::gathering);
 }
@@ -168,21 +168,21 @@ void run::state::open_instance(instance_id fresh, const std::optional<started_jo
 void run::state::dismiss_unable(node& who) {
   cause why = cause_of(rounds, who, cause_class::drain);
   why.text = who.state.causes.front().text;
-  remember_departure(phase, current, notice, real_now, who, why);
-  current.unable = {who.place_name(), who.label() + " takes no part: " + why.text};
+  remember_departure(phase, current, waiting, real_now, who, why);
+  current.unable = {who.place_name(), who.label() + " cannot take part: " + why.text};
   out.note(note_level::warning, current.unable.text);
   release(who, 0);
 }
 
 // The same for such a node whose hello is refused as well: if its command line is wrong, the
 // settings that could be read from it may differ from those of the others.
-void hear_of_unable(current_instance& current, wait_message& notice, outbox& out,
+void hear_of_unable(current_instance& current, wait_message& waiting, outbox& out,
                     const agent_joined& event) {
   const hello& greeting = event.hello;
   current.unable = {place_name(greeting, event.peer_address, event.local_address),
-                    greeting.node + " takes no part: " + greeting.state.causes.front().text};
+                    greeting.node + " cannot take part: " + greeting.state.causes.front().text};
   out.note(note_level::warning, current.unable.text);
-  notice.change();
+  waiting.change();
 }
 
 // The node was asked to leave. What it did in a round that is over, or that went well, stays done.
@@ -193,18 +193,18 @@ void run::state::drain(node& who) {
   if (who.membership == nullptr && cannot_start(who.state)) return dismiss_unable(who);
   cause why = cause_of(rounds, who, cause_class::drain);
   why.code = who.state.signal;
-  remember_departure(phase, current, notice, real_now, who, why);
+  remember_departure(phase, current, waiting, real_now, who, why);
   if (phase == run_phase::stopping || phase == run_phase::settling) {
     // Decided when the next round is chosen, because all nodes may have been asked to leave.
-    if (is_new && (who.membership != nullptr || choice.is_pausing(now)))
-      remember_loss(phase, choice, now, timing());
+    if (is_new && (who.membership != nullptr || settle.is_pausing(now)))
+      remember_loss(phase, settle, now, timing());
     return;
   }
   const bool works =
       who.membership != nullptr && who.membership->phase() != member_phase::succeeded;
   if (works) {
     causes.add(why, real_now);
-    remember_loss(phase, choice, now, timing());
+    remember_loss(phase, settle, now, timing());
     const std::optional<cause> first = causes.get();
     end_round(&*first, timing().drain_grace, describe(*first));
     return;
@@ -389,12 +389,12 @@ bool knows_of_round(const status& said) {
   return said.instance != 0 && (said.round != 0 || said.round_told != 0);
 }
 
-void watch_ending(stale_workers& older, wait_message& notice, machine_time now, node& who) {
+void watch_ending(stale_workers& stale, wait_message& waiting, machine_time now, node& who) {
   const bool was_told =
       who.node_state == node_state::fenced || who.node_state == node_state::closing;
   const bool is_ending = was_told && has_living_workers(who.state);
-  const bool is_news = is_ending ? older.add_ending(who.order, now) : older.drop_ending(who.order);
-  if (is_news) notice.change();
+  const bool is_news = is_ending ? stale.add_ending(who.order, now) : stale.drop_ending(who.order);
+  if (is_news) waiting.change();
 }
 
 // A node that answers, but does not end its workers, is broken. Without acks it isolates itself,
@@ -403,7 +403,7 @@ void run::state::lose_ending() {
   // Once this instance has a round, nothing waits for older workers.
   if (current.settings) return;
   std::vector<node*> broken;
-  for (const auto& [order, since] : older.ending()) {
+  for (const auto& [order, since] : stale.ending()) {
     node& who = nodes.at(order);
     if (now - since >= stop_patience_of(timing_of(current, who), duration::zero()))
       broken.push_back(&who);
@@ -416,7 +416,7 @@ void run::state::lose_ending() {
 
 // A node of an older instance has gone without saying that its workers are gone.
 void remember_lost(const entered_phase& phase, const current_instance& current,
-                   stale_workers& older, const closed_instances& closed, const machine_clock& clock,
+                   stale_workers& stale, const closed_instances& closed, const machine_clock& clock,
                    const node& who, bool proof) {
   if (current.settings && phase != run_phase::closed) return;
   const bool is_claimant = who.node_state == node_state::claimant;
@@ -439,7 +439,7 @@ void remember_lost(const entered_phase& phase, const current_instance& current,
     if (was_alone || who.node_state == node_state::closing) return;
     until = clock.real_now() + with_margin(2 * timing.isolation_limit);
   }
-  older.raise_lost_until(until);
+  stale.raise_lost_until(until);
 }
 
 // Notes what a round leaves behind if some members cannot be reached, as after an operator's stop,
@@ -465,46 +465,46 @@ void remember_leftovers(current_instance& current, const round_numbers& rounds,
   }
 }
 
-time_point older_until(const stale_workers& older, const closed_instances& closed,
-                       const persisted_run& earlier, const machine_clock& clock) {
-  const time_point until = std::max(older.lost_until(), closed.living_until());
-  return std::max(until, persisted_living_until(clock, earlier).value_or(until));
+time_point stale_until(const stale_workers& stale, const closed_instances& closed,
+                       const persisted_run& persisted, const machine_clock& clock) {
+  const time_point until = std::max(stale.lost_until(), closed.living_until());
+  return std::max(until, persisted_living_until(clock, persisted).value_or(until));
 }
 
-bool older_may_live(const current_instance& current, const stale_workers& older,
-                    const closed_instances& closed, const persisted_run& earlier,
+bool stale_may_live(const current_instance& current, const stale_workers& stale,
+                    const closed_instances& closed, const persisted_run& persisted,
                     const machine_clock& clock) {
-  return !current.settings &&
-         (!older.ending().empty() || clock.real_now() < older_until(older, closed, earlier, clock));
+  return !current.settings && (!stale.ending().empty() ||
+                               clock.real_now() < stale_until(stale, closed, persisted, clock));
 }
 
-timer_moment older_deadline(const current_instance& current, const stale_workers& older,
-                            const closed_instances& closed, const persisted_run& earlier,
+timer_moment stale_deadline(const current_instance& current, const stale_workers& stale,
+                            const closed_instances& closed, const persisted_run& persisted,
                             const roster& nodes, const machine_clock& clock) {
-  if (!older_may_live(current, older, closed, earlier, clock)) return std::nullopt;
+  if (!stale_may_live(current, stale, closed, persisted, clock)) return std::nullopt;
   std::optional<machine_time> next;
-  for (const auto& [order, since] : older.ending()) {
+  for (const auto& [order, since] : stale.ending()) {
     const machine_time due =
         since + stop_patience_of(timing_of(current, nodes.at(order)), duration::zero());
     if (!next || due < *next) next = due;
   }
   // As long as a node ends its workers, only its word or its patience ends the wait.
   if (next) return next;
-  return older_until(older, closed, earlier, clock);
+  return stale_until(stale, closed, persisted, clock);
 }
 
-std::string older_reason(const current_instance& current, const stale_workers& older,
-                         const closed_instances& closed, const persisted_run& earlier,
+std::string stale_reason(const current_instance& current, const stale_workers& stale,
+                         const closed_instances& closed, const persisted_run& persisted,
                          const roster& nodes, const machine_clock& clock) {
-  if (!older_may_live(current, older, closed, earlier, clock)) return {};
+  if (!stale_may_live(current, stale, closed, persisted, clock)) return {};
   std::string who;
-  if (!older.ending().empty()) who = " of " + nodes.at(older.ending().begin()->first).label();
+  if (!stale.ending().empty()) who = " of " + nodes.at(stale.ending().begin()->first).label();
   std::string text =
       "; waiting until the workers" + who + " of an earlier life of this run must be gone";
-  const std::optional<machine_time> remembered = earlier.living_until();
-  const leftovers* const known = sole_older(older, closed, clock);
+  const std::optional<machine_time> remembered = persisted.living_until();
+  const leftovers* const known = sole_stale(stale, closed, clock);
   const members_by_name* missing = known == nullptr ? nullptr : &known->members;
-  if (remembered && clock.now() < *remembered) missing = &earlier.members();
+  if (remembered && clock.now() < *remembered) missing = &persisted.members();
   if (missing == nullptr) return text;
   if (const std::vector<std::string> names = missing->missing_names(); !names.empty()) {
     text += ", or until " + text_of_names(names, missing->missing()) +
@@ -514,9 +514,9 @@ std::string older_reason(const current_instance& current, const stale_workers& o
 }
 
 // The leftovers of the only closed instance that is waited for; null: others are waited for, too.
-const leftovers* sole_older(const stale_workers& older, const closed_instances& closed,
+const leftovers* sole_stale(const stale_workers& stale, const closed_instances& closed,
                             const machine_clock& clock) {
-  const bool others_may_live = !older.ending().empty() || clock.real_now() < older.lost_until();
+  const bool others_may_live = !stale.ending().empty() || clock.real_now() < stale.lost_until();
   return others_may_live ? nullptr : closed.sole_living(clock.real_now());
 }
 
@@ -568,9 +568,9 @@ bool may_be_same_job(const run_options& options, const std::optional<started_job
 }
 
 // A standalone daemon compares the record with every node that has come.
-bool is_record_of_another(const run_options& options, const persisted_run& earlier,
+bool is_record_of_another(const run_options& options, const persisted_run& persisted,
                           const roster& nodes) {
-  const std::optional<started_job>& job = earlier.record()->job;
+  const std::optional<started_job>& job = persisted.record()->job;
   if (options.opened_by) return !is_same_job(job, options.opened_by);
   return std::none_of(nodes.begin(), nodes.end(), [&](const auto& one) {
     return may_be_same_job(options, job, one.second->greeting.job);
@@ -588,11 +588,11 @@ void run::state::make_way_for(const hello& newcomer) {
 
 // Of what the previous job has left, only workers whose node is here and ending them are waited
 // for.
-void leave_other_job(stale_workers& older, closed_instances& closed, round_numbers& rounds,
+void leave_other_job(stale_workers& stale, closed_instances& closed, round_numbers& rounds,
                      outbox& out, const std::optional<started_job>& before) {
   out.note(note_level::info,
            "a new job begins; what " + as_another(before) + " has left no longer counts");
-  older.drop_lost();
+  stale.drop_lost();
   closed.forget_living();
   rounds.drop_floor();
 }

@@ -220,31 +220,31 @@ bool knows_of_round(const status& said);
 
 bool completes_success(const entered_phase& phase, current_instance& current,
                        const round_numbers& rounds, const node& who);
-time_point older_until(const stale_workers& older, const closed_instances& closed,
-                       const persisted_run& earlier, const machine_clock& clock);
-bool older_may_live(const current_instance& current, const stale_workers& older,
-                    const closed_instances& closed, const persisted_run& earlier,
+time_point stale_until(const stale_workers& stale, const closed_instances& closed,
+                       const persisted_run& persisted, const machine_clock& clock);
+bool stale_may_live(const current_instance& current, const stale_workers& stale,
+                    const closed_instances& closed, const persisted_run& persisted,
                     const machine_clock& clock);
-timer_moment older_deadline(const current_instance& current, const stale_workers& older,
-                            const closed_instances& closed, const persisted_run& earlier,
+timer_moment stale_deadline(const current_instance& current, const stale_workers& stale,
+                            const closed_instances& closed, const persisted_run& persisted,
                             const roster& nodes, const machine_clock& clock);
-const leftovers* sole_older(const stale_workers& older, const closed_instances& closed,
+const leftovers* sole_stale(const stale_workers& stale, const closed_instances& closed,
                             const machine_clock& clock);
-std::string older_reason(const current_instance& current, const stale_workers& older,
-                         const closed_instances& closed, const persisted_run& earlier,
+std::string stale_reason(const current_instance& current, const stale_workers& stale,
+                         const closed_instances& closed, const persisted_run& persisted,
                          const roster& nodes, const machine_clock& clock);
-void watch_ending(stale_workers& older, wait_message& notice, machine_time now, node& who);
+void watch_ending(stale_workers& stale, wait_message& waiting, machine_time now, node& who);
 void remember_lost(const entered_phase& phase, const current_instance& current,
-                   stale_workers& older, const closed_instances& closed, const machine_clock& clock,
+                   stale_workers& stale, const closed_instances& closed, const machine_clock& clock,
                    const node& who, bool proof);
 void remember_leftovers(current_instance& current, const round_numbers& rounds,
                         const round_memberships& memberships, const round_stop& stop,
                         const timers& timing, const machine_clock& clock);
-void leave_other_job(stale_workers& older, closed_instances& closed, round_numbers& rounds,
+void leave_other_job(stale_workers& stale, closed_instances& closed, round_numbers& rounds,
                      outbox& out, const std::optional<started_job>& before);
-void hear_of_unable(current_instance& current, wait_message& notice, outbox& out,
+void hear_of_unable(current_instance& current, wait_message& waiting, outbox& out,
                     const agent_joined& event);
-bool is_record_of_another(const run_options& options, const persisted_run& earlier,
+bool is_record_of_another(const run_options& options, const persisted_run& persisted,
                           const roster& nodes);
 void learn_of_success(const run_options& options, const entered_phase& phase,
                       current_instance& current, closed_instances& closed, outbox& out,

@@ -131,7 +131,7 @@ void run::state::forget_excess() {
                " nodes have joined and lost their connections: forgot half of them");
   absent.resize(absent.size() / 2);
   for (const auto& [heard, order] : absent) {
-    remember_lost(phase, current, older, closed, clock, nodes.at(order), false);
+    remember_lost(phase, current, stale, closed, clock, nodes.at(order), false);
     forget(nodes.at(order));
   }
 }
@@ -140,7 +140,7 @@ void run::state::forget(node& who) {
   DDPRUN_ASSERT(who.membership == nullptr);
   detach(who, true);
   recount(who);
-  older.drop_ending(who.order);
+  stale.drop_ending(who.order);
   groups.leave(who);
   nodes.remove(who);
   // A run in which no node was ever placed is not worth remembering once all have gone.
@@ -261,14 +261,14 @@ void run::state::recount(node& who) {
   } else {
     stuck.erase(who.order);
   }
-  watch_ending(older, notice, now, who);
+  watch_ending(stale, waiting, now, who);
   count(who);
 }
 
 bool run::state::count_alone(node& who) {
   if (!groups.count(who, is_candidate(nodes, who))) return false;
   const std::string name = who.lasting_name();
-  earlier.count(name, who.counted);
+  persisted.count(name, who.counted);
   closed.count(name, who.counted);
   return true;
 }
@@ -279,7 +279,7 @@ void run::state::count(node& who) {
   if (!count_alone(who)) return;
   for (node* const other : doubles_of(nodes, who.greeting))
     count_alone(*other);
-  if (phase == run_phase::gathering) notice.change();
+  if (phase == run_phase::gathering) waiting.change();
 }
 
 void watch_over(const current_instance& current, roster& nodes, node& who) {
@@ -325,7 +325,7 @@ void run::state::recognise(node& who) {
     begin_instance(who);
   }
   // It names a newer round than the one that was found, so recovery has to begin again.
-  if (outdates_found_round(current, rounds, claims, earlier, who)) {
+  if (outdates_found_round(current, rounds, claims, persisted, who)) {
     claim_anew(who);
   } else if (who.node_state == node_state::fenced && said.instance == 0) {
     queue_for_round(who);
@@ -421,7 +421,7 @@ void run::state::on_idle_status(node& who) {
   }
   const bool has_changed =
       (who.counted && !was_counted) || unhealthy.contains(who.order) != sat_out;
-  if (has_changed || notice.is_news_after(who.notice_seen)) tell_wait(who);
+  if (has_changed || waiting.is_news_after(who.notice_seen)) tell_wait(who);
   if (who.counted) join_restarts(who);
 }
 

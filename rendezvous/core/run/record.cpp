@@ -79,7 +79,7 @@ void run::state::remember(const run_record& record) {
   if (!record.end && !is_same_job(record.job, options.opened_by)) return claims.end_wait();
   go_on_from(current, rounds, record);
   if (!record.end) {
-    earlier.begin(record, clock.own(options.began));
+    persisted.begin(record, clock.own(options.began));
     rounds.raise_floor(rounds.reserved());
     // No worker was ever started, so no node has to be waited for.
     if (record.nodes == 0) claims.end_wait();
@@ -94,24 +94,24 @@ void run::state::remember(const run_record& record) {
 
 // Until when workers of the record's nodes may live, in real time; none: none may.
 std::optional<time_point> persisted_living_until(const machine_clock& clock,
-                                                 const persisted_run& earlier) {
-  const std::optional<machine_time> until = earlier.living_until();
+                                                 const persisted_run& persisted) {
+  const std::optional<machine_time> until = persisted.living_until();
   return until ? std::optional(clock.real(*until)) : std::nullopt;
 }
 
 // No node that has come knows of a round of the instance whose failure was beyond the budget, so
 // what is started now is another instance.
 void run::state::end_due_record() {
-  const run_record record = *earlier.record();
+  const run_record record = *persisted.record();
   out.note(note_level::warning, "the run had ended when its rendezvous daemon died (" +
                                     record.due->how.text +
                                     "): the job that starts now is a new run");
   closed_instance over =
-      closed_of(record, record.due->how, real_now, clock.real(earlier.gone_at()));
-  over.left.members = earlier.members();  // some of them may be here
+      closed_of(record, record.due->how, real_now, clock.real(persisted.gone_at()));
+  over.left.members = persisted.members();  // some of them may be here
   closed.add(std::move(over));
   current.job = record.job;
-  earlier.drop();
+  persisted.drop();
 }
 
 // The same if nodes have come back that were told of the instance, but not of its round.
@@ -119,21 +119,22 @@ void run::state::close_as_due() {
   const run_end how = current.due->how;
   // Counts all members as missing, because those that are here leave now, and may come again.
   current.left_behind =
-      closed_of(*earlier.record(), how, real_now, clock.real(earlier.gone_at())).left;
+      closed_of(*persisted.record(), how, real_now, clock.real(persisted.gone_at())).left;
   close(how.exit_code, std::nullopt, how.text);
 }
 
 // Begins an instance for nodes of which none knows of a round.
 void run::state::begin_instance(const node& opener) {
-  if (earlier.is_there() && earlier.record()->due && !is_record_of_another(options, earlier, nodes))
+  if (persisted.is_there() && persisted.record()->due &&
+      !is_record_of_another(options, persisted, nodes))
     end_due_record();
-  if (!earlier.is_there() || is_record_of_another(options, earlier, nodes)) {
+  if (!persisted.is_there() || is_record_of_another(options, persisted, nodes)) {
     return open_instance(opener.fresh_instance, opener.greeting.job);
   }
-  const persisted_run before = earlier;
+  const persisted_run before = persisted;
   open_instance(before.record()->instance, before.record()->job);
   if (before.record()->job) current.job = before.record()->job;
-  earlier = before;
+  persisted = before;
   go_on_from(current, rounds, *before.record());
   // Its members may still come until other nodes are placed. Whatever round they name is more than
   // is known here, even if the record, perhaps an old copy, says that there was none.
@@ -144,22 +145,22 @@ void run::state::begin_instance(const node& opener) {
                std::to_string(rounds.floor()));
 }
 
-timer_moment lost_instance_at(const current_instance& current, const persisted_run& earlier,
+timer_moment lost_instance_at(const current_instance& current, const persisted_run& persisted,
                               const roster& nodes) {
-  if (!earlier.is_there() || current.is_decided() || !nodes.empty()) return std::nullopt;
-  return earlier.lost_at();
+  if (!persisted.is_there() || current.is_decided() || !nodes.empty()) return std::nullopt;
+  return persisted.lost_at();
 }
 
 void run::state::end_lost_instance() {
-  current.id = earlier.record()->instance;
+  current.id = persisted.record()->instance;
   current.placed.count = 0;
-  if (const std::optional<due_end> due = earlier.record()->due) {
+  if (const std::optional<due_end> due = persisted.record()->due) {
     return close(due->how.exit_code, std::nullopt, due->how.text);
   }
   close(1, std::nullopt,
         "lost: the rendezvous daemon was started again, and no node of this run has come back "
         "within " +
-            to_text(earlier.record()->lost_after));
+            to_text(persisted.record()->lost_after));
 }
 
 // If this daemon lives in a member, that member dies with it, and then the others let go of each
@@ -200,15 +201,15 @@ run_record record_of(const run_options& options, const current_instance& current
 }
 
 // For an instance that has placed no node: what may live of older instances.
-void remember_older(const current_instance& current, const stale_workers& older,
-                    const closed_instances& closed, const persisted_run& earlier,
+void remember_stale(const current_instance& current, const stale_workers& stale,
+                    const closed_instances& closed, const persisted_run& persisted,
                     const timers& timing, const machine_clock& clock, run_record& record) {
-  time_point until = older_until(older, closed, earlier, clock);
-  if (!older.ending().empty()) until = std::max(until, current.opened_at + timing.orphan_limit);
+  time_point until = stale_until(stale, closed, persisted, clock);
+  if (!stale.ending().empty()) until = std::max(until, current.opened_at + timing.orphan_limit);
   if (until <= clock.real_now()) return;
   record.nodes = nodes_per_run_max;
   record.gone_after = until - current.opened_at;
-  const leftovers* const known = sole_older(older, closed, clock);
+  const leftovers* const known = sole_stale(stale, closed, clock);
   if (known == nullptr || known->members.names().empty()) return;
   record.nodes = known->members.size();
   record.members = known->members.names();
@@ -231,12 +232,12 @@ std::optional<run_record> run::state::record_now() const {
     return record_of(options, current, rounds, closed);
   }
   if (!current.is_decided()) {
-    if (earlier.is_there() || closed.empty()) return earlier.record();
+    if (persisted.is_there() || closed.empty()) return persisted.record();
     return record_of(options, current, rounds,
                      closed);  // the instance after it went without a round
   }
   // Until it has a round of its own, the old record still says most.
-  if (!current.settings && earlier.is_there()) return earlier.record();
+  if (!current.settings && persisted.is_there()) return persisted.record();
   run_record record;
   record.run_id = options.run_id;
   record.instance = current.id;
@@ -251,7 +252,7 @@ std::optional<run_record> run::state::record_now() const {
   record.gone_after = current.placed.gone_after;
   record.lost_after =
       current.settings ? current.settings->timing.orphan_limit : timers().orphan_limit;
-  if (!current.settings) remember_older(current, older, closed, earlier, timing(), clock, record);
+  if (!current.settings) remember_stale(current, stale, closed, persisted, timing(), clock, record);
   if (phase == run_phase::stopping && !stop.is_free() && !current.operator_stop) {
     foresee_charge(current, rounds, real_now, causes.get(), record);
   }

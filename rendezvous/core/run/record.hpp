@@ -144,8 +144,8 @@ class record_persistence {
 
 void go_on_from(current_instance& current, round_numbers& rounds, const run_record& record);
 std::optional<time_point> persisted_living_until(const machine_clock& clock,
-                                                 const persisted_run& earlier);
-timer_moment lost_instance_at(const current_instance& current, const persisted_run& earlier,
+                                                 const persisted_run& persisted);
+timer_moment lost_instance_at(const current_instance& current, const persisted_run& persisted,
                               const roster& nodes);
 run_record record_of(const run_options& options, const current_instance& current,
                      const round_numbers& rounds, const closed_instances& closed);
@@ -153,8 +153,8 @@ void foresee_charge(const current_instance& current, const round_numbers& rounds
                     time_point real_now, const std::optional<cause>& why, run_record& record);
 void note_placed(current_instance& current, const round_memberships& memberships,
                  const timers& timing);
-void remember_older(const current_instance& current, const stale_workers& older,
-                    const closed_instances& closed, const persisted_run& earlier,
+void remember_stale(const current_instance& current, const stale_workers& stale,
+                    const closed_instances& closed, const persisted_run& persisted,
                     const timers& timing, const machine_clock& clock, run_record& record);
 
 }  // namespace ddprun::core

@@ -113,7 +113,7 @@ void run::state::claim(node& who) {
     out.note(note_level::info,
              who.label() + " runs round " + std::to_string(who.state.round) +
                  ", which this daemon does not know: waiting for the other nodes of it");
-    notice.change();
+    waiting.change();
   }
   // Checked only when all members could be here, so that n hellos do not cost n * n.
   const bool may_be_complete =
@@ -125,7 +125,7 @@ void run::state::claim(node& who) {
 // Whether a member of a newer round than the found one comes late: it was cut off, while a node
 // that had only waited was not.
 bool outdates_found_round(const current_instance& current, const round_numbers& rounds,
-                          const recovery_claims& claims, const persisted_run& earlier,
+                          const recovery_claims& claims, const persisted_run& persisted,
                           const node& who) {
   const status& said = who.state;
   if (!current.is_found || current.operator_stop || !claims.may_reopen()) return false;
@@ -135,7 +135,7 @@ bool outdates_found_round(const current_instance& current, const round_numbers& 
   if (said.round > rounds.newest()) return true;
   // A node that was fenced here was told of the floor. If only the record says that there was a
   // round, any node that was told of one has seen it.
-  return said.round_told > (earlier.is_there() ? rounds.newest() : rounds.highest());
+  return said.round_told > (persisted.is_there() ? rounds.newest() : rounds.highest());
 }
 
 // Gives up whatever was begun here. No node has been placed, so no worker runs.
@@ -145,7 +145,7 @@ void run::state::give_way() {
   enter(run_phase::gathering);
   leave_round();
   causes.clear();
-  choice = {};
+  settle = {};
   current.is_found = current.has_placed = false;
   current.settings.reset();
   groups.unfix();
@@ -158,11 +158,11 @@ void run::state::give_way() {
 // persisted run.
 void run::state::claim_anew(node& who) {
   give_way();
-  if (options.persists_records && !earlier.is_there()) {
+  if (options.persists_records && !persisted.is_there()) {
     if (std::optional<run_record> known = record_now()) {
-      earlier.begin(*std::move(known), now);
+      persisted.begin(*std::move(known), now);
       for (const auto& [order, other] : nodes) {
-        if (other->counted) earlier.count(other->lasting_name(), true);
+        if (other->counted) persisted.count(other->lasting_name(), true);
       }
     }
   }
@@ -238,25 +238,25 @@ constexpr std::uint32_t claimed_nodes_max = 1'000'000;
 
 void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   // Otherwise the journal is stale, and the agents are believed.
-  const bool is_remembered = earlier.is_of(which);
+  const bool is_remembered = persisted.is_of(which);
   if (!is_remembered) rounds.set_reserved(0);
-  if (earlier.is_there() && !is_remembered) current.budget = {};
+  if (persisted.is_there() && !is_remembered) current.budget = {};
   // Reserved numbers count only if the newest round is not known: see below.
-  if (earlier.is_there()) rounds.drop_floor();
+  if (persisted.is_there()) rounds.drop_floor();
   const round_number newest = newest_named(claims, claimants);
   // Nodes that have only waited know no more than the record does.
   const bool is_record_newer = is_remembered && newest == 0;
   const placed_nodes before = is_remembered ? current.placed : placed_nodes{};
-  current.due = is_remembered ? earlier.record()->due : std::nullopt;
+  current.due = is_remembered ? persisted.record()->due : std::nullopt;
   // The run has gone on since: the failure was free of charge, or the record is an old copy.
   if (current.due && newest > current.due->round) current.due.reset();
-  if (!is_record_newer) earlier.drop();
+  if (!is_record_newer) persisted.drop();
   current.id = which;
   if (const auto& job = claimants.front()->greeting.job) current.job = job;
   has_claims = false;
   current.is_found = true;
   claims.settle();
-  older.drop_lost();  // that round's own fence counts them, too
+  stale.drop_lost();  // that round's own fence counts them, too
   enter(run_phase::gathering);
   rounds.raise_newest(newest);
   out.note(note_level::info, "found " + std::to_string(claimants.size()) +
@@ -521,7 +521,7 @@ void run::state::take_the_dead() {
     const cause why = cause_of_missing(current, rounds, dead, one, guardians_text);
     causes.add(why, real_now);
     remember_dead(current, real_now, *dead_holder(dead, current, rounds, one), why);
-    acknowledge(notice, memberships, stop, now, one);
+    acknowledge(waiting, memberships, stop, now, one);
   }
 }
 

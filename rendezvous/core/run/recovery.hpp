@@ -116,7 +116,7 @@ void remember_claim(recovery_claims& claims, const node& who);
 round_number newest_named(const recovery_claims& claims, const std::vector<node*>& claimants);
 bool is_outdated_claim(const recovery_claims& claims, const node& who);
 bool outdates_found_round(const current_instance& current, const round_numbers& rounds,
-                          const recovery_claims& claims, const persisted_run& earlier,
+                          const recovery_claims& claims, const persisted_run& persisted,
                           const node& who);
 settings_group& group_of_most(const std::vector<node*>& claimants);
 void place_found(round_memberships& memberships, const std::vector<node*>& claimants);

@@ -140,11 +140,11 @@ std::string why_it_gives_up(const current_instance& current) {
 
 // Orders a pause if one is due, and leaves a node out. Returns the words for it, which follow
 // "restart 2 of 3".
-std::string how_it_goes_on(current_instance& current, settle_timer& choice, machine_time now,
+std::string how_it_goes_on(current_instance& current, settle_timer& settle, machine_time now,
                            const timers& timing, outbox& out, const std::optional<cause>& charged,
                            const blamed_node& by) {
   const std::string with_whom = leave_out(current, out, by);
-  const duration pause = pause_before_next(current, choice, now, timing, charged);
+  const duration pause = pause_before_next(current, settle, now, timing, charged);
   if (pause == duration::zero()) return with_whom.empty() ? "" : " " + with_whom;
   const std::string row = quick_row_text(current, timing);
   out.note(note_level::info, "the next round begins in " + to_text(pause) + ": " + row);
@@ -153,11 +153,11 @@ std::string how_it_goes_on(current_instance& current, settle_timer& choice, mach
 }
 
 // Orders the pause, and returns its length; 0: there is none.
-duration pause_before_next(const current_instance& current, settle_timer& choice, machine_time now,
+duration pause_before_next(const current_instance& current, settle_timer& settle, machine_time now,
                            const timers& timing, const std::optional<cause>& charged) {
   const bool is_quick = charged && is_charged_as_restart(charged->kind) && current.quick_end;
   const duration pause = is_quick ? current.quick.pause(timing.backoff_max) : duration::zero();
-  if (pause > duration::zero()) choice.pause_until(now + pause);
+  if (pause > duration::zero()) settle.pause_until(now + pause);
   return std::max(pause, duration::zero());
 }
 
@@ -204,7 +204,7 @@ void run::state::dismiss(const blamed_node& one) {
     }
     who->participation = participation::left_out;
     recount(*who);
-    who->notice_seen = notice.edition();  // so that it is told what comes next
+    who->notice_seen = waiting.edition();  // so that it is told what comes next
   }
 }
 

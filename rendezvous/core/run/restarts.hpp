@@ -213,10 +213,10 @@ std::string health_advice(const node& who);
 std::string left_out_advice(const current_instance& current, const std::string& name);
 void end_age(current_instance& current, const round_age& age, machine_time now,
              const timers& timing);
-duration pause_before_next(const current_instance& current, settle_timer& choice, machine_time now,
+duration pause_before_next(const current_instance& current, settle_timer& settle, machine_time now,
                            const timers& timing, const std::optional<cause>& charged);
 std::string leave_out(current_instance& current, outbox& out, const blamed_node& by);
-std::string how_it_goes_on(current_instance& current, settle_timer& choice, machine_time now,
+std::string how_it_goes_on(current_instance& current, settle_timer& settle, machine_time now,
                            const timers& timing, outbox& out, const std::optional<cause>& charged,
                            const blamed_node& by);
 timer_moment refill_at(const entered_phase& phase, const current_instance& current,

@@ -37,7 +37,7 @@ void run::state::on_member_status(node& who, const status& before) {
   if (before.instance == current.id && said.instance == 0) {
     // It has killed its workers and joined anew although nobody told it to.
     if (phase == run_phase::stopping) {
-      acknowledge(notice, memberships, stop, now, own);
+      acknowledge(waiting, memberships, stop, now, own);
       mark_ended(own);
     } else if (own.phase() != member_phase::succeeded && was_called) {
       memberships.fall(own, member_phase::stopped);
@@ -73,7 +73,7 @@ void run::state::on_progress(node& who) {
       if (phase != run_phase::running || said.phase <= own.phase()) return;
       note_success(memberships, who);
       if (memberships.advance(own, said.phase))
-        on_all_started(current, rounds, age, notice, now, out);
+        on_all_started(current, rounds, age, waiting, now, out);
       return;
     case member_phase::failed:
       memberships.fall(own, member_phase::failed);
@@ -104,10 +104,10 @@ bool is_prepared(const current_instance& current, const round_numbers& rounds,
 }
 
 void on_all_started(const current_instance& current, round_numbers& rounds, round_age& age,
-                    wait_message& notice, machine_time now, outbox& out) {
+                    wait_message& waiting, machine_time now, outbox& out) {
   age.all_run(now);
   rounds.reserve_ahead();
-  notice.change();
+  waiting.change();
   const std::uint32_t workers = current.common.world_size;
   out.note(note_level::info,
            "round " + std::to_string(rounds.newest()) + ": " +
@@ -147,7 +147,7 @@ void run::state::assign_all() {
   current.common.leader_node = leader.label();
   current.common.leader_data = leader.state.leader_data;
   current.has_placed = true;
-  earlier.drop();
+  persisted.drop();
   enter(run_phase::running);
   age.begin_running(now);
   memberships.start_until(now + timing().start_timeout);
@@ -180,7 +180,7 @@ void run::state::on_unasked_end(node& who) {
     }
     causes.add(why, real_now);
   }
-  if (causes.get()->kind == cause_class::node_lost) remember_loss(phase, choice, now, timing());
+  if (causes.get()->kind == cause_class::node_lost) remember_loss(phase, settle, now, timing());
   if (waits_for_cause()) return;
   end_round(&*causes.get(), timing().stop_grace, describe(*causes.get()));
 }
@@ -197,7 +197,7 @@ bool run::state::waits_for_cause() {
     out.note(note_level::info, describe(*causes.get()) +
                                    ": that follows from another failure, which " + to_text(limit) +
                                    " are left to be told");
-    notice.change();
+    waiting.change();
   }
   cause_grace.begin(now, limit);
   // If all workers have ended, none is left to report it.
@@ -221,17 +221,17 @@ void run::state::join_restarts(const node& who) {
   // Otherwise nodes that come back one by one, each late from the last stop, keep every round from
   // running.
   if (memberships.running() < memberships.size()) return;
-  remember_loss(phase, choice, now, timing());
+  remember_loss(phase, settle, now, timing());
   end_round(nullptr, timing().drain_grace, who.label() + " joins: the round restarts with it",
             true);
 }
 
 // Losses, drains and joins come in groups, so the next choice waits for quiet after the last of
 // them.
-void remember_loss(const entered_phase& phase, settle_timer& choice, machine_time now,
+void remember_loss(const entered_phase& phase, settle_timer& settle, machine_time now,
                    const timers& timing) {
-  choice.add_loss(now);
-  if (phase == run_phase::settling && !choice.is_for_words()) choice.wait_for_quiet(timing);
+  settle.add_loss(now);
+  if (phase == run_phase::settling && !settle.is_for_words()) settle.wait_for_quiet(timing);
 }
 
 // A node that is still putting bytes back is not slow to start, and the workers of the others wait

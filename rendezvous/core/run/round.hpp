@@ -288,7 +288,7 @@ std::string whereabouts_of(const round_memberships& memberships, std::uint32_t w
 bool is_prepared(const current_instance& current, const round_numbers& rounds,
                  const round_memberships& memberships);
 void note_success(round_memberships& memberships, const node& member);
-void remember_loss(const entered_phase& phase, settle_timer& choice, machine_time now,
+void remember_loss(const entered_phase& phase, settle_timer& settle, machine_time now,
                    const timers& timing);
 void hear_stall(const entered_phase& phase, const round_memberships& memberships,
                 round_stalls& stalls, machine_time now, const node& who, const status& before);
@@ -298,6 +298,6 @@ void tell_hung(const current_instance& current, const round_numbers& rounds,
                const round_memberships& memberships, outbox& out, std::uint32_t rank,
                const std::string& text);
 void on_all_started(const current_instance& current, round_numbers& rounds, round_age& age,
-                    wait_message& notice, machine_time now, outbox& out);
+                    wait_message& waiting, machine_time now, outbox& out);
 
 }  // namespace ddprun::core

@@ -24,7 +24,7 @@ void run::step(const run_event& event, time_point now, run_effects& effects) {
   state_->set_time(now);
   state_->out.begin_step(effects);
   if (++state_->steps == 1) state_->claims.end_wait_if_over(state_->now);
-  std::visit([this](const auto& one) { state_->apply(one); }, event);
+  std::visit([this](const auto& one) { state_->handle(one); }, event);
   state_->forget_excess();
   state_->progress();
   state_->persist();
@@ -71,7 +71,7 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       {[](const state& run) { return stop_overdue_at(run.phase, run.memberships, run.stop); },
        &state::on_stop_overdue},
       // No node has come back to an instance.
-      {[](const state& run) { return lost_instance_at(run.current, run.earlier, run.nodes); },
+      {[](const state& run) { return lost_instance_at(run.current, run.persisted, run.nodes); },
        &state::end_lost_instance},
       // The nodes of an earlier daemon stay away. With no node here, there is nobody to tell.
       {[](const state& run) -> timer_moment {
@@ -87,21 +87,21 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       // Workers of an older instance must be gone.
       {[](const state& run) -> timer_moment {
         return may_gather(run.phase, run.claims, run.nodes)
-                   ? older_deadline(run.current, run.older, run.closed, run.earlier, run.nodes,
+                   ? stale_deadline(run.current, run.stale, run.closed, run.persisted, run.nodes,
                                     run.clock)
                    : std::nullopt;
       }},
       // Too few nodes have come within join_timeout.
       {[](const state& run) -> timer_moment {
         const bool waits = may_gather(run.phase, run.claims, run.nodes) && run.current.is_decided();
-        return waits ? timer_moment(gather_until(run.phase, run.current, run.older, run.closed,
-                                                 run.earlier, run.timing(), run.clock))
+        return waits ? timer_moment(gather_until(run.phase, run.current, run.stale, run.closed,
+                                                 run.persisted, run.timing(), run.clock))
                      : std::nullopt;
       }},
       // The next choice has waited long enough.
       {[](const state& run) -> timer_moment {
         const bool settles = run.phase == run_phase::settling;
-        return settles ? timer_moment(run.choice.until(run.now)) : std::nullopt;
+        return settles ? timer_moment(run.settle.until(run.now)) : std::nullopt;
       }},
       // No unreachable member can have a living worker.
       {[](const state& run) -> timer_moment {
@@ -114,15 +114,15 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
 }
 
 bool is_deserted(const entered_phase& phase, const current_instance& current,
-                 const stale_workers& older, const persisted_run& earlier, const roster& nodes,
+                 const stale_workers& stale, const persisted_run& persisted, const roster& nodes,
                  time_point at) {
-  if (!nodes.empty() || at < older.lost_until()) return false;
-  return phase == run_phase::closed || (!current.is_decided() && !earlier.is_there());
+  if (!nodes.empty() || at < stale.lost_until()) return false;
+  return phase == run_phase::closed || (!current.is_decided() && !persisted.is_there());
 }
 
 std::optional<time_point> run::over_since(time_point now) const {
   const state& self = *state_;
-  if (!is_deserted(self.phase, self.current, self.older, self.earlier, self.nodes, now) ||
+  if (!is_deserted(self.phase, self.current, self.stale, self.persisted, self.nodes, now) ||
       self.closed.empty())
     return std::nullopt;
   return self.closed.newest().closed_at;
@@ -130,11 +130,11 @@ std::optional<time_point> run::over_since(time_point now) const {
 
 bool run::forgettable(time_point now) const {
   const state& self = *state_;
-  return is_deserted(self.phase, self.current, self.older, self.earlier, self.nodes, now) &&
+  return is_deserted(self.phase, self.current, self.stale, self.persisted, self.nodes, now) &&
          self.closed.are_all_old(now);
 }
 
-void run::state::apply(const agent_joined& event) {
+void run::state::handle(const agent_joined& event) {
   const hello& greeting = event.hello;
   node* const known = nodes.find(greeting.session);
   const std::string problem = hello_problem(options, rounds, out, greeting, known);
@@ -156,7 +156,7 @@ void run::state::apply(const agent_joined& event) {
     const std::string text = refusal(event);
     if (!text.empty()) {
       if (cannot_start(greeting.state)) {
-        hear_of_unable(current, notice, out, event);
+        hear_of_unable(current, waiting, out, event);
       } else if (!difference(greeting).empty()) {
         remember_refusal(greeting);
       }
@@ -182,7 +182,7 @@ void run::state::apply(const agent_joined& event) {
   }
 }
 
-void run::state::apply(const status_received& event) {
+void run::state::handle(const status_received& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
   std::string problem = status_problem(rounds, out, event.status, who->greeting);
@@ -204,7 +204,7 @@ void run::state::apply(const status_received& event) {
     mark_reached(memberships, stop, now, *who->membership);
   }
   const bool was_silent = is_candidate(nodes, *who) && !stop.precedes(who->heard_step);
-  if (was_silent && choice.silent() != 0) choice.end_silence_of_one();
+  if (was_silent && settle.silent() != 0) settle.end_silence_of_one();
   const status before = std::exchange(who->state, event.status);
   const bool same_round =
       before.instance == event.status.instance && before.round == event.status.round;
@@ -235,7 +235,7 @@ void run::state::apply(const status_received& event) {
       refuse_doubles(*who, word_before);
       return;
     case node_state::fenced:
-      watch_ending(older, notice, now, *who);
+      watch_ending(stale, waiting, now, *who);
       // In no instance: it has killed its workers and joins anew. If all that is left are workers
       // that no signal ends, it can still be told that its run is over.
       if (who->state.instance == 0) {
@@ -247,12 +247,12 @@ void run::state::apply(const status_received& event) {
       return;
     case node_state::leaving:
     case node_state::closing:
-      watch_ending(older, notice, now, *who);
+      watch_ending(stale, waiting, now, *who);
       return;
   }
 }
 
-void run::state::apply(const goodbye_received& event) {
+void run::state::handle(const goodbye_received& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
   // It has read the close: nobody is left to be told by that session.
@@ -263,7 +263,7 @@ void run::state::apply(const goodbye_received& event) {
   lose(*who, true, "left", true);
 }
 
-void run::state::apply(const agent_disconnected& event) {
+void run::state::handle(const agent_disconnected& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
   detach(*who, false);
@@ -271,12 +271,12 @@ void run::state::apply(const agent_disconnected& event) {
   const bool was_told_to_go =
       who->node_state == node_state::closing || who->node_state == node_state::leaving;
   if (was_told_to_go && who->membership == nullptr) {
-    remember_lost(phase, current, older, closed, clock, *who, false);
+    remember_lost(phase, current, stale, closed, clock, *who, false);
     forget(*who);
   }
 }
 
-void run::state::apply(const guardian_reported& event) {
+void run::state::handle(const guardian_reported& event) {
   closed.take_out(event.session, 0, true, real_now);
   // A session that is not known may be that of an agent in which an earlier daemon lived.
   node* const found = nodes.find(event.session);
@@ -284,7 +284,7 @@ void run::state::apply(const guardian_reported& event) {
   lose(*found, true, guardians_text);
 }
 
-void run::state::apply(const operator_stop_requested& event) {
+void run::state::handle(const operator_stop_requested& event) {
   cause why;
   why.round = rounds.newest();
   why.kind = cause_class::operator_stop;
@@ -292,7 +292,7 @@ void run::state::apply(const operator_stop_requested& event) {
   stop_by_operator(std::move(why));
 }
 
-void run::state::apply(const record_persisted& event) {
+void run::state::handle(const record_persisted& event) {
   records.set_persisted(event.revision);
   // A newer record may have been asked for since.
   if (!is_recorded()) return;
@@ -302,14 +302,14 @@ void run::state::apply(const record_persisted& event) {
   assign_if_prepared();
 }
 
-void run::state::apply(const time_passed&) {
+void run::state::handle(const time_passed&) {
   claims.end_wait_if_over(now);
   for (const auto& one : timer_table())
     do_if_due(*this, one);
   closed.forget_old(real_now);
 }
 
-void run::state::apply(const loop_was_late& event) {
+void run::state::handle(const loop_was_late& event) {
   clock.lose(event.by);
   set_time(real_now);
 }
@@ -328,18 +328,18 @@ void run::state::progress() {
       return;
     case run_phase::settling:
       // A node that leaves need not wait for the pause to end.
-      if (choice.is_quiet_in_pause(now)) {
+      if (settle.is_quiet_in_pause(now)) {
         take_reserves();
         let_drained_go();
       }
-      if (phase == run_phase::settling && choice.is_over(now)) choose();
+      if (phase == run_phase::settling && settle.is_over(now)) choose();
       return;
     case run_phase::preparing:
       return;
     case run_phase::running:
       if (memberships.succeeded() == memberships.size()) {
         out.note(note_level::info,
-                 "every worker of round " + std::to_string(rounds.newest()) + " ended well");
+                 "every worker of round " + std::to_string(rounds.newest()) + " succeeded");
         close(0, std::nullopt, "every worker succeeded");
       }
       return;
@@ -355,7 +355,7 @@ void run::state::enter(run_phase next) {
   cause_grace.end();
   stalls = {};
   phase.enter(next, now);
-  notice.change();
+  waiting.change();
 }
 
 const timers& run::state::timing() const {

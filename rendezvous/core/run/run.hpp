@@ -84,7 +84,7 @@ struct record_persisted {
 };
 // `next_deadline()` has passed. Harmless at any other time.
 struct time_passed {};
-// The caller's loop stood still for this long: all deadlines move by it.
+// The caller's loop stood still for this long; the run's clock stood still with it.
 struct loop_was_late {
   duration by{};
 };

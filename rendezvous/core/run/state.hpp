@@ -61,7 +61,7 @@ const timers& timing_of(const current_instance& current, const node& member);
 bool may_gather(const entered_phase& phase, const recovery_claims& claims, const roster& nodes);
 // No node is here, and none is waited for.
 bool is_deserted(const entered_phase& phase, const current_instance& current,
-                 const stale_workers& older, const persisted_run& earlier, const roster& nodes,
+                 const stale_workers& stale, const persisted_run& persisted, const roster& nodes,
                  time_point at);
 
 struct run::state {
@@ -82,8 +82,8 @@ struct run::state {
   // earlier daemon persisted.
   recovery_claims claims;
   bool has_claims = false;  // there may be claimants
-  stale_workers older;
-  persisted_run earlier;
+  stale_workers stale;
+  persisted_run persisted;
   record_persistence records;
 
   // Agents.
@@ -92,7 +92,7 @@ struct run::state {
   timers first_timing;            // of the node that came first, for take_from_first
   std::set<std::uint64_t> stuck;  // by join order: connected, but unable to take part: see recount
   std::set<std::uint64_t> unhealthy;  // by join order: connected, and sitting out as unhealthy
-  wait_message notice;
+  wait_message waiting;
   neighbour_seen neighbour;
 
   // The round.
@@ -107,19 +107,19 @@ struct run::state {
 
   // From the end of a round to the next.
   round_stop stop;  // of the round that was stopped last
-  settle_timer choice;
+  settle_timer settle;
 
   // run.cpp: events and time.
-  void apply(const agent_joined& event);
-  void apply(const status_received& event);
-  void apply(const goodbye_received& event);
-  void apply(const agent_disconnected& event);
-  void apply(const guardian_reported& event);
-  void apply(const operator_stop_requested& event);
-  void apply(const neighbour_seen& event);
-  void apply(const record_persisted& event);
-  void apply(const time_passed& event);
-  void apply(const loop_was_late& event);
+  void handle(const agent_joined& event);
+  void handle(const status_received& event);
+  void handle(const goodbye_received& event);
+  void handle(const agent_disconnected& event);
+  void handle(const guardian_reported& event);
+  void handle(const operator_stop_requested& event);
+  void handle(const neighbour_seen& event);
+  void handle(const record_persisted& event);
+  void handle(const time_passed& event);
+  void handle(const loop_was_late& event);
   void set_time(time_point real);
   static std::span<const machine_timer<state>> timer_table();
   void progress();

@@ -87,11 +87,11 @@ void run::state::on_stop_status(node& who) {
       return;
     case member_phase::failed:
     case member_phase::stopping:
-      if (of_round && has_obeyed) acknowledge(notice, memberships, stop, now, own, acks);
+      if (of_round && has_obeyed) acknowledge(waiting, memberships, stop, now, own, acks);
       return;
     case member_phase::stopped:
       if (of_round) note_success(memberships, who);
-      if (has_obeyed) acknowledge(notice, memberships, stop, now, own, acks);
+      if (has_obeyed) acknowledge(waiting, memberships, stop, now, own, acks);
       if (of_round || has_obeyed) mark_ended(own);
       return;
     case member_phase::succeeded:
@@ -101,7 +101,7 @@ void run::state::on_stop_status(node& who) {
       // Either the stop overtook the assignment, or the member had finished before: no worker lives
       // there.
       if (!has_obeyed) return;
-      acknowledge(notice, memberships, stop, now, own);
+      acknowledge(waiting, memberships, stop, now, own);
       mark_ended(own);
       return;
   }
@@ -187,13 +187,13 @@ void run::state::end_of_stop() {
     return;
   }
   current.untold_next = what_is_next(current, real_now, why) +
-                        how_it_goes_on(current, choice, now, timing(), out, why, by) +
+                        how_it_goes_on(current, settle, now, timing(), out, why, by) +
                         health_phrase(current, nodes, groups, unhealthy);
   // If only nodes are here that leave, the run ends, and its close says what is next.
   if (groups.here() != 0 || left_drained(nodes).empty()) tell_what_is_next(current, nodes, out);
   dismiss(by);
-  dismiss_unhealthy(nodes, unhealthy, notice);
-  if (choice.wants_quiet() || choice.is_pausing(now)) {
+  dismiss_unhealthy(nodes, unhealthy, waiting);
+  if (settle.wants_quiet() || settle.is_pausing(now)) {
     begin_settling();
   } else {
     choose();
@@ -257,19 +257,19 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   const bool was_waiting = is_fit(who);
   const bool had_spoken = stop.precedes(who.heard_step);
   const bool was_leaving = who.node_state != node_state::here;
-  if (who.membership == nullptr) remember_lost(phase, current, older, closed, clock, who, proof);
+  if (who.membership == nullptr) remember_lost(phase, current, stale, closed, clock, who, proof);
   detach(who, true);
   who.heard = last_word;
   if (who.membership == nullptr) {
     if (was_waiting && phase != run_phase::closed) {
       cause why = cause_of(rounds, who, has_left ? cause_class::drain : cause_class::node_lost);
       if (!has_left) why.text = how;
-      remember_departure(phase, current, notice, real_now, who, why);
+      remember_departure(phase, current, waiting, real_now, who, why);
     }
     if (!proof && was_waiting) out.note(note_level::info, who.label() + " is gone: " + how);
     const bool may_bring_others = was_waiting && phase == run_phase::settling;
     forget(who);
-    if (may_bring_others) remember_loss(phase, choice, now, timing());
+    if (may_bring_others) remember_loss(phase, settle, now, timing());
     return;
   }
   // It stays only for its membership, and is watched again when it comes back.
@@ -285,10 +285,10 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   // After a late loop the moment of the last message may still be to come on this clock.
   why.age = std::max(now - last_word, duration::zero());
   why.text = how;
-  remember_departure(phase, current, notice, real_now, who, why);
+  remember_departure(phase, current, waiting, real_now, who, why);
   if (phase == run_phase::stopping) {
     if (proof) {
-      acknowledge(notice, memberships, stop, now, own);
+      acknowledge(waiting, memberships, stop, now, own);
       mark_ended(own);
       memberships.mark_dead(own);
     } else if (had_succeeded) {
@@ -298,20 +298,21 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
     }
     // A node that has spoken since the stop was ordered has outlived what the stop was for.
     if (!had_spoken && !had_succeeded && !who.state.draining) causes.add(why, real_now);
-    if (!was_leaving) remember_loss(phase, choice, now, timing());
+    if (!was_leaving) remember_loss(phase, settle, now, timing());
     return;
   }
   if (!who.state.draining) causes.add(why, real_now);
-  remember_loss(phase, choice, now, timing());
+  remember_loss(phase, settle, now, timing());
   memberships.fall(own, member_phase::lost);
   const std::string text = causes.get() ? describe(*causes.get()) : who.label() + " left";
   end_round(causes.get() ? &*causes.get() : nullptr, timing().stop_grace, text);
-  if (proof) acknowledge(notice, memberships, stop, now, own);
+  if (proof) acknowledge(waiting, memberships, stop, now, own);
 }
 
 // Remembers, for people, a node that is gone, with its ranks in the current round or the last one.
-void remember_departure(const entered_phase& phase, current_instance& current, wait_message& notice,
-                        time_point real_now, const node& who, const cause& why) {
+void remember_departure(const entered_phase& phase, current_instance& current,
+                        wait_message& waiting, time_point real_now, const node& who,
+                        const cause& why) {
   std::optional<past_ranks> ran = who.ran;
   if (who.membership != nullptr && who.membership->command() == command::run) {
     ran = past_ranks{who.membership->rank_first(), who.membership->has_succeeded()};
@@ -320,7 +321,7 @@ void remember_departure(const entered_phase& phase, current_instance& current, w
   if (ran && ran->has_succeeded) return;
   const bool waits = phase == run_phase::gathering || phase == run_phase::settling;
   if (!ran && (!waits || who.membership != nullptr)) return;
-  if (waits) notice.change();
+  if (waits) waiting.change();
   departed_node gone;
   gone.node = who.label();
   gone.place_name = who.place_name();
@@ -343,7 +344,7 @@ void run::state::mark_ended(membership& of) {
 // take long.
 void run::state::tell_if_only_unreachable_are_left() {
   if (memberships.unreachable() == 0 || !memberships.are_all_ended_or_unreachable()) return;
-  notice.change();
+  waiting.change();
   if (is_stop_over(current, memberships, stop, timing(), now)) return;
   if (stop.begins_to_wait())
     out.note(note_level::warning, stopping_reason(current, rounds, memberships, stop, timing()));
@@ -363,12 +364,12 @@ void mark_reached(round_memberships& memberships, round_stop& stop, machine_time
   if (memberships.mark_reached(of)) stop.tell_late(now);
 }
 
-void acknowledge(wait_message& notice, round_memberships& memberships, round_stop& stop,
+void acknowledge(wait_message& waiting, round_memberships& memberships, round_stop& stop,
                  machine_time now, membership& of, const std::vector<tether_age>& acks) {
   if (!memberships.acknowledge(of)) return;
   const bool had_let_go = stop.has_let_go();
   stop.acknowledge(now, of.group_rank() == 0, acks);
-  if (stop.has_let_go() != had_let_go) notice.change();
+  if (stop.has_let_go() != had_let_go) waiting.change();
 }
 
 // What the node runs belongs to a round or an instance that is over. There is no grace, because a

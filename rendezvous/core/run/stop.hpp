@@ -114,13 +114,14 @@ timer_moment stop_overdue_at(const entered_phase& phase, const round_memberships
 bool shows_stop(const current_instance& current, const node& member, const status& said);
 void mark_reached(round_memberships& memberships, round_stop& stop, machine_time now,
                   membership& of);
-void acknowledge(wait_message& notice, round_memberships& memberships, round_stop& stop,
+void acknowledge(wait_message& waiting, round_memberships& memberships, round_stop& stop,
                  machine_time now, membership& of, const std::vector<tether_age>& acks = {});
 bool is_stop_over(const current_instance& current, const round_memberships& memberships,
                   const round_stop& stop, const timers& timing, machine_time now);
 std::optional<machine_time> fence_until(const round_memberships& memberships,
                                         const round_stop& stop, const timers& timing);
-void remember_departure(const entered_phase& phase, current_instance& current, wait_message& notice,
-                        time_point real_now, const node& who, const cause& why);
+void remember_departure(const entered_phase& phase, current_instance& current,
+                        wait_message& waiting, time_point real_now, const node& who,
+                        const cause& why);
 
 }  // namespace ddprun::core

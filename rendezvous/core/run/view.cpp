@@ -88,7 +88,7 @@ std::string run::state::gathering_reason() const {
   // Of interest only as long as a node is missing.
   if (!current.refusal.empty() && !group.is_full()) text += "; " + current.refusal;
   if (waits) text += neighbour_text(neighbour);
-  text += older_reason(current, older, closed, earlier, nodes, clock);
+  text += stale_reason(current, stale, closed, persisted, nodes, clock);
   if (!stuck.empty()) {
     const node& first = nodes.at(*stuck.begin());
     text += "; " + first.label() +
@@ -133,11 +133,11 @@ std::string run::state::reason() const {
     case run_phase::gathering:
       return gathering_reason();
     case run_phase::settling:
-      if (choice.is_pausing(now)) {
+      if (settle.is_pausing(now)) {
         return "the next round waits " + to_text(current.quick.pause(timing().backoff_max)) + ": " +
                quick_row_text(current, timing()) + here_text(groups);
       }
-      if (choice.is_for_words())
+      if (settle.is_for_words())
         return "waiting to hear from nodes that were silent" + here_text(groups);
       return "waiting for quiet after: " + current.last_end + here_text(groups);
     case run_phase::preparing:
@@ -180,13 +180,13 @@ std::string run::why(time_point real_now) const {
   const state& self = *state_;
   const machine_time now = self.clock.own(real_now);
   if (self.phase == run_phase::gathering && !self.current.is_decided() && self.nodes.empty()) {
-    if (!self.earlier.is_there()) return "no node has joined";
+    if (!self.persisted.is_there()) return "no node has joined";
     return "it was active when the last daemon ended; no node has come back yet";
   }
   std::string text = self.reason();
   const auto gone = self.current.gone.told(real_now);
   const bool may_be_missed = self.phase == run_phase::gathering ||
-                             (self.phase == run_phase::settling && self.choice.is_pausing(now));
+                             (self.phase == run_phase::settling && self.settle.is_pausing(now));
   if (gone && may_be_missed) text += "; " + sentence_of(*gone);
   const std::string left_out = self.current.failing.text();
   if (!left_out.empty() && self.phase != run_phase::closed) {

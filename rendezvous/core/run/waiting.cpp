@@ -27,7 +27,7 @@ constexpr std::size_t looked_at_max = 64;
 void run::state::tell_wait(node& who) {
   const std::uint64_t told = std::max(who.wanted_seq, who.state.desired_seq);
   // A node that sits out gets a message of its own.
-  message_pointer message = who.sits_out() ? nullptr : notice.message_after(told, real_now);
+  message_pointer message = who.sits_out() ? nullptr : waiting.message_after(told, real_now);
   if (!message) {
     ddprun::desired value = base_desired(current, rounds, out, desired_phase::wait);
     // A node that waits while a round is on takes part in the next one.
@@ -43,23 +43,23 @@ void run::state::tell_wait(node& who) {
                    : reason();
     }
     limit_wait(value);
-    if (is_missed(phase, groups, choice, now)) value.gone = current.gone.told(real_now);
+    if (is_missed(phase, groups, settle, now)) value.gone = current.gone.told(real_now);
     if (phase == run_phase::gathering) {
       value.warning = misfits(options, current, groups, now);
       if (value.warning.empty()) value.warning = current.unable.text;
     }
     const std::uint64_t newest = value.seq;
     message = finished(std::move(value));
-    if (!who.sits_out()) notice.build(newest, real_now, message);
+    if (!who.sits_out()) waiting.build(newest, real_now, message);
   }
   out.want(who, std::move(message));
-  who.notice_seen = notice.edition();
+  who.notice_seen = waiting.edition();
 }
 
 // Whether the waiting nodes lack those that are gone, or may lack them after a pause.
-bool is_missed(const entered_phase& phase, const gathering& groups, const settle_timer& choice,
+bool is_missed(const entered_phase& phase, const gathering& groups, const settle_timer& settle,
                machine_time now) {
-  if (phase == run_phase::settling) return choice.is_pausing(now);
+  if (phase == run_phase::settling) return settle.is_pausing(now);
   const settings_group* const group = groups.largest();
   return phase == run_phase::gathering && (group == nullptr || !group->is_full());
 }
@@ -73,10 +73,9 @@ void run::state::limit_wait(ddprun::desired& value) const {
   } else if (const settings_group* const group = groups.largest()) {
     if (group->is_full()) return;
     value.is_last_call = group->has_enough();
-    until =
-        value.is_last_call
-            ? gathering::last_call_until(*group, now, phase.since())
-            : std::optional(gather_until(phase, current, older, closed, earlier, timing(), clock));
+    until = value.is_last_call ? gathering::last_call_until(*group, now, phase.since())
+                               : std::optional(gather_until(phase, current, stale, closed,
+                                                            persisted, timing(), clock));
   }
   if (until) value.left = std::clamp(*until - now, duration::zero(), timer_max);
 }
@@ -140,7 +139,7 @@ std::string run::state::difference_problem(const hello& greeting) const {
 void run::state::remember_refusal(const hello& greeting) {
   if (phase == run_phase::preparing || phase == run_phase::running) return;
   current.refusal = greeting.node + " was refused: it has " + difference(greeting);
-  notice.change();
+  waiting.change();
 }
 
 // "node-a", "node-a and 2 more".
@@ -223,9 +222,9 @@ std::uint32_t run::gathers() const {
   return group == nullptr || group->has_enough() ? 0 : self.groups.here();
 }
 
-void run::state::apply(const neighbour_seen& event) {
+void run::state::handle(const neighbour_seen& event) {
   neighbour = event;
-  notice.change();
+  waiting.change();
 }
 
 // "; another run gathers here: job05 (1 node): same --rdzv-id?".

@@ -101,7 +101,7 @@ class departures {
 
 // Which nodes are missed, and why a node cannot take part.
 
-bool is_missed(const entered_phase& phase, const gathering& groups, const settle_timer& choice,
+bool is_missed(const entered_phase& phase, const gathering& groups, const settle_timer& settle,
                machine_time now);
 std::string spare_advice(const current_instance& current, const round_memberships& memberships);
 std::string names_in(const gathering& groups, const settings_group& group);

@@ -507,7 +507,7 @@ TEST_CASE("a node that cannot start says why, and those who wait hear it at thei
   story.beat_all();
   for (const fake_node* const who : {&first, &second}) {
     CHECK(who->wanted.phase == desired_phase::wait);
-    CHECK(who->wanted.warning == "c takes no part: train.py: No such file or directory");
+    CHECK(who->wanted.warning == "c cannot take part: train.py: No such file or directory");
     REQUIRE(who->wanted.gone);
     CHECK(who->wanted.gone->why == "train.py: No such file or directory");
   }
@@ -519,7 +519,7 @@ TEST_CASE("a node that cannot start says why, and those who wait hear it at thei
   }
   SECTION("once it is here after all it is not spoken of any more") {
     story.joined("c", settings);
-    CHECK(story.why().find("takes no part") == std::string::npos);
+    CHECK(story.why().find("cannot take part") == std::string::npos);
     REQUIRE(first.wanted.phase == desired_phase::prepare);
     CHECK(first.wanted.warning.empty());
   }
@@ -541,7 +541,7 @@ TEST_CASE("a node that cannot start is not spoken of once another has come for i
   story.connect(unable);
   story.goodbye(unable);
   story.beat_all();
-  CHECK(first.wanted.warning == "b takes no part: train.py: No such file or directory");
+  CHECK(first.wanted.warning == "b cannot take part: train.py: No such file or directory");
   SECTION("for its own") {
     story.connect(node_of_rank("d", 1));
     story.beat_all();
@@ -550,7 +550,7 @@ TEST_CASE("a node that cannot start is not spoken of once another has come for i
   SECTION("but not for another's") {
     story.connect(node_of_rank("d", 2));
     story.beat_all();
-    CHECK(first.wanted.warning == "b takes no part: train.py: No such file or directory");
+    CHECK(first.wanted.warning == "b cannot take part: train.py: No such file or directory");
   }
 }
 
@@ -562,7 +562,7 @@ TEST_CASE("of a node that cannot start those who wait hear though its settings a
   story.connect(unable);
   story.beat_all();
   CHECK(first.wanted.phase == desired_phase::wait);
-  CHECK(first.wanted.warning == "c takes no part: unknown option --nnode");
+  CHECK(first.wanted.warning == "c cannot take part: unknown option --nnode");
 }
 
 TEST_CASE("a node that cannot start ends no run that waits for others") {
