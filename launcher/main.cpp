@@ -2,7 +2,7 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/node_plan.hpp"
 #include "launcher/agent/own_job.hpp"
-#include "launcher/agent/unable_word.hpp"
+#include "launcher/agent/unable_report.hpp"
 #include "launcher/base/random_value.hpp"
 #include "launcher/cli/check_files.hpp"
 #include "launcher/cli/help.hpp"

@@ -357,22 +357,22 @@ void agent::name_children(const worker_group::left_behind& left) {
   text += ": " + list_of(left.processes);
   note_level level = note_level::info;
   switch (left.what) {
-    case workers::fate::spared:
+    case workers::leftover_state::spared:
       text += "; this node waits for " + std::string(is_one ? "it" : "them") + ", " +
               to_text(*options_.children_grace) + " at most (--children-grace)";
       break;
-    case workers::fate::ended:
+    case workers::leftover_state::ended:
       level = note_level::warning;
       text += "; " + std::string(is_one ? "it is" : "they are") + " killed";
       text += *options_.children_grace == duration::zero()
                   ? " (--children-grace=0)"
                   : ", as " + to_text(*options_.children_grace) + " have passed (--children-grace)";
       break;
-    case workers::fate::stopped:
+    case workers::leftover_state::stopped:
       level = note_level::warning;
       text += "; " + std::string(is_one ? "it is" : "they are") + " killed, as the round is over";
       break;
-    case workers::fate::kept:
+    case workers::leftover_state::kept:
       text += "; nobody ends " + std::string(is_one ? "it" : "them") +
               " (--children-grace=keep), and nobody reads what " +
               std::string(is_one ? "it prints" : "they print");

@@ -396,7 +396,8 @@ void worker_group::state::apply(const workers::tell_short_of& effect) {
 
 void worker_group::state::apply(const workers::tell_left_behind& effect) {
   left_behind told{effect.what, std::nullopt, {}};
-  if (effect.what == workers::fate::stopped && effect.worker) find_children(*effect.worker);
+  if (effect.what == workers::leftover_state::stopped && effect.worker)
+    find_children(*effect.worker);
   std::vector<pid_t> whose = children_left;
   if (effect.worker) {
     const worker& one = workers[*effect.worker];
@@ -406,7 +407,7 @@ void worker_group::state::apply(const workers::tell_left_behind& effect) {
     if (is_drained) std::erase_if(whose, [&](pid_t pid) { return ::getpgid(pid) != one.pid; });
   }
   if (whose.empty()) return;
-  if (effect.what == workers::fate::kept) {
+  if (effect.what == workers::leftover_state::kept) {
     kept.insert(kept.end(), whose.begin(), whose.end());
   }
   // Now: the next effect may be their end.

@@ -87,7 +87,7 @@ class worker_group {
 
   // Processes that a success has left behind, and what becomes of them.
   struct left_behind {
-    workers::fate what = workers::fate::spared;
+    workers::leftover_state what = workers::leftover_state::spared;
     std::optional<std::uint32_t> rank;  // of the worker whose group they are in; none: they left it
     std::vector<std::string> processes;  // "rsync (4711)", as they were when they were seen
   };

@@ -311,7 +311,7 @@ void worker_group_machine::handle(const strays_counted& what) {
   if (what.left == 0) return end_look(false);
   if (!spares_strays()) return look_for_strays();  // a stop has come
   if (!limits_.children) {
-    emit(tell_left_behind{std::nullopt, fate::kept});
+    emit(tell_left_behind{std::nullopt, leftover_state::kept});
     return end_look(false);
   }
   // The same time as what is in the groups has, not one after the other.

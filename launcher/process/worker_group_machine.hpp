@@ -87,7 +87,7 @@ using event = std::variant<start_asked, stop_asked, program_found, start_failed,
 // Effects.
 
 // Of processes that a success has left behind.
-enum class fate {
+enum class leftover_state {
   spared,   // they have their grace
   ended,    // it has passed: SIGKILL comes next
   stopped,  // the round is over sooner: the same
@@ -148,7 +148,7 @@ struct tell_short_of {
 // `stopped`: those that are there now.
 struct tell_left_behind {
   std::optional<place> worker;
-  fate what = fate::spared;
+  leftover_state what = leftover_state::spared;
 };
 struct tell_strays_stay {};  // those of the last look
 struct tell_all_ended {};    // the last effect ever

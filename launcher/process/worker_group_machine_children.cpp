@@ -58,7 +58,7 @@ void worker_group_machine::drain_on(place worker) {
 void worker_group_machine::wait_for_children(place worker, std::size_t left) {
   DDPRUN_ASSERT(left > 0);
   if (!limits_.children) {
-    emit(tell_left_behind{worker, fate::kept});
+    emit(tell_left_behind{worker, leftover_state::kept});
     return leave_children(worker);
   }
   bool is_over = false;
@@ -100,9 +100,10 @@ void worker_group_machine::tell_stopped() {
   for (place worker = 0; worker < lives_.size(); ++worker) {
     const worker_life& one = lives_[worker];
     const bool waits = one.phase() == worker_phase::draining && one.children().since;
-    if (waits && spares_children(worker)) emit(tell_left_behind{worker, fate::stopped});
+    if (waits && spares_children(worker)) emit(tell_left_behind{worker, leftover_state::stopped});
   }
-  if (spares_strays() && strays_.since) emit(tell_left_behind{std::nullopt, fate::stopped});
+  if (spares_strays() && strays_.since)
+    emit(tell_left_behind{std::nullopt, leftover_state::stopped});
 }
 
 // Some are there. Says so once, and once that it has passed.
@@ -110,12 +111,12 @@ bool worker_group_machine::is_past(grace& of, std::optional<place> worker) {
   if (!of.since) of.since = of.begins.value_or(now_);
   if (now_ - *of.since >= *limits_.children) {
     of.is_over = true;
-    emit(tell_left_behind{worker, fate::ended});
+    emit(tell_left_behind{worker, leftover_state::ended});
     return true;
   }
   if (!of.is_told && now_ - *of.since >= told_after) {
     of.is_told = true;
-    emit(tell_left_behind{worker, fate::spared});
+    emit(tell_left_behind{worker, leftover_state::spared});
   }
   return false;
 }

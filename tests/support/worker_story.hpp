@@ -296,14 +296,14 @@ class worker_story {
   }
   void apply(const workers::tell_short_of&) { say("short"); }
   void apply(const workers::tell_left_behind& effect) {
-    const char* const what = effect.what == workers::fate::spared    ? "spares"
-                             : effect.what == workers::fate::ended   ? "ends"
-                             : effect.what == workers::fate::stopped ? "stops"
-                                                                     : "keeps";
+    const char* const what = effect.what == workers::leftover_state::spared    ? "spares"
+                             : effect.what == workers::leftover_state::ended   ? "ends"
+                             : effect.what == workers::leftover_state::stopped ? "stops"
+                                                                               : "keeps";
     const std::string whose = effect.worker ? " of " + std::to_string(*effect.worker) : " strays";
     const std::string word = what + whose;
     REQUIRE_FALSE(said(word));
-    are_kept = are_kept || effect.what == workers::fate::kept;
+    are_kept = are_kept || effect.what == workers::leftover_state::kept;
     say(word);
   }
   void apply(const workers::tell_strays_stay&) {

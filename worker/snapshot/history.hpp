@@ -13,7 +13,7 @@
 #include "worker/snapshot/file_system.hpp"
 #include "worker/snapshot/listing.hpp"
 #include "worker/snapshot/manifest.hpp"
-#include "worker/snapshot/words.hpp"
+#include "worker/snapshot/rank_messages.hpp"
 
 #include <cstddef>
 #include <cstdint>

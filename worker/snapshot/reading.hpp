@@ -6,8 +6,8 @@
 #include "worker/snapshot/file_system.hpp"
 #include "worker/snapshot/manifest.hpp"
 #include "worker/snapshot/rank_file.hpp"
+#include "worker/snapshot/rank_messages.hpp"
 #include "worker/snapshot/snapshot_state.hpp"
-#include "worker/snapshot/words.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -9,8 +9,8 @@
 #include "worker/snapshot/history.hpp"
 #include "worker/snapshot/rank_exchange.hpp"
 #include "worker/snapshot/rank_file.hpp"
+#include "worker/snapshot/rank_messages.hpp"
 #include "worker/snapshot/snapshot_state.hpp"
-#include "worker/snapshot/words.hpp"
 
 #include <optional>
 #include <string>

@@ -8,7 +8,7 @@
 #include "worker/snapshot/history.hpp"
 #include "worker/snapshot/rank_exchange.hpp"
 #include "worker/snapshot/rank_file.hpp"
-#include "worker/snapshot/words.hpp"
+#include "worker/snapshot/rank_messages.hpp"
 
 #include <atomic>
 #include <condition_variable>

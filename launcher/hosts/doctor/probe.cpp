@@ -1,6 +1,6 @@
 #include "launcher/hosts/doctor/probe.hpp"
 
-#include "launcher/hosts/doctor/probe_conversation.hpp"
+#include "launcher/hosts/doctor/probe_protocol.hpp"
 #include "rendezvous/net/resolve.hpp"
 #include "worker/blocking_stream.hpp"
 

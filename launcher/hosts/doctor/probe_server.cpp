@@ -1,6 +1,6 @@
 #include "launcher/hosts/doctor/probe_server.hpp"
 
-#include "launcher/hosts/doctor/probe_conversation.hpp"
+#include "launcher/hosts/doctor/probe_protocol.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -15,7 +15,7 @@ struct probe_server::guest {
       : socket(std::move(accepted)), timer(socket.get_executor()), words(token) {}
   net::tcp::socket socket;
   boost::asio::steady_timer timer;
-  probe_conversation words;
+  probe_protocol words;
   std::array<char, 64 * 1024> bytes{};
   std::string answer;
 };

@@ -1,5 +1,5 @@
 // A probe server answers the other nodes of a doctor's meeting at a few random ports of this node,
-// as NCCL and Gloo would use them (probe_conversation.hpp).
+// as NCCL and Gloo would use them (probe_protocol.hpp).
 //
 // Strangers do no harm: a peer that is silent for `silence_max`, or sends anything but a greeting,
 // is closed. With `guests_max` peers, the oldest without a greeting is closed, otherwise the new

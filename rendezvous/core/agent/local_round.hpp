@@ -19,12 +19,12 @@
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
-#include "rendezvous/core/agent/causes_here.hpp"
-#include "rendezvous/core/agent/ends_here.hpp"
 #include "rendezvous/core/agent/held_tethers.hpp"
 #include "rendezvous/core/agent/isolation.hpp"
+#include "rendezvous/core/agent/local_causes.hpp"
+#include "rendezvous/core/agent/local_ends.hpp"
+#include "rendezvous/core/agent/local_stall.hpp"
 #include "rendezvous/core/agent/local_workers.hpp"
-#include "rendezvous/core/agent/stall_here.hpp"
 #include "rendezvous/core/agent/tether_link.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
@@ -91,12 +91,12 @@ class local_round {
 
   local_workers workers;
   unclear_ends unclear;
-  causes_here causes;
-  ends_here ends;
+  local_causes causes;
+  local_ends ends;
   tether_link tether;  // a member's
   held_tethers held;   // a leader's
   isolation_state isolation;
-  stall_here stall;
+  local_stall stall;
 
  private:
   enum class node_check { none, under_way, over };

@@ -1,7 +1,7 @@
 // A round at one node: the leader's service, the assignment, the spawn, and how the workers end.
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/utf8.hpp"
-#include "rendezvous/core/agent/causes_here.hpp"
+#include "rendezvous/core/agent/local_causes.hpp"
 #include "rendezvous/core/agent/local_round.hpp"
 #include "rendezvous/core/agent/state.hpp"
 #include "rendezvous/core/messages/cause.hpp"
@@ -301,13 +301,13 @@ void local_round::tell(status& value) const {
   if (assignment_ && workers.living() == 0) value.ends = ends.tell(assignment_->rank_first);
 }
 
-void causes_here::check() const {
+void local_causes::check() const {
   DDPRUN_ASSERT(seen_.size() <= causes_max);
   for (std::size_t i = 1; i < seen_.size(); ++i)
     DDPRUN_ASSERT(seen_[i].cause.tail.empty());
 }
 
-bool causes_here::add(cause why, time_point at) {
+bool local_causes::add(cause why, time_point at) {
   auto where = seen_.begin();
   while (where != seen_.end() && !comes_before(why, at, where->cause, where->at))
     ++where;
@@ -325,12 +325,12 @@ bool causes_here::add(cause why, time_point at) {
   return true;
 }
 
-void causes_here::connected() {
+void local_causes::connected() {
   tail_seq_ = 0;
   is_tail_told_ = false;
 }
 
-std::vector<cause> causes_here::tell(std::uint64_t seq, time_point now) {
+std::vector<cause> local_causes::tell(std::uint64_t seq, time_point now) {
   std::vector<cause> told;
   for (const seen_cause& seen : seen_) {
     told.push_back(seen.cause);
@@ -342,7 +342,7 @@ std::vector<cause> causes_here::tell(std::uint64_t seq, time_point now) {
   return told;
 }
 
-void causes_here::acked(std::uint64_t seq) {
+void local_causes::acked(std::uint64_t seq) {
   if (tail_seq_ != 0 && seq >= tail_seq_) is_tail_told_ = true;
 }
 

@@ -7,16 +7,16 @@
 //   told_wait       the agent    until when it waits, and who is missing
 //   shutdown_state  the agent    fenced, draining, leaving
 //   local_round     a round      phase, assignment and service; and with them:
-//     local_workers, causes_here, unclear_ends    who lives, who failed, of whom it is not clear
+//     local_workers, local_causes, unclear_ends    who lives, who failed, of whom it is not clear
 //     tether_link, held_tethers, isolation_state  whose lease
-//     stall_here                                  since when none of its ranks has moved
+//     local_stall                                  since when none of its ranks has moved
 //
 //   file           what it decides, and the parts that it is made with
 //   agent.cpp      which part an event goes to; timers; leaving
 //   daemon.cpp     connect, hello, welcome, status, reconnect: daemon_link
 //   desired.cpp    what the daemon wants, and what it means here: desired_state, told_wait
-//   round.cpp      a round: service, tether, spawn, how the workers end: local_round, causes_here
-//   stall.cpp      ranks that stand still: stall_here
+//   round.cpp      a round: service, tether, spawn, how the workers end: local_round, local_causes
+//   stall.cpp      ranks that stand still: local_stall
 //   stop.cpp       the way down: grace, kill, unkillable, fence, close; signals of a person:
 //                  local_workers, shutdown_state
 //   tether.cpp     both ends of the tether: dial, beat, accept, answer: tether_link, held_tethers

@@ -445,7 +445,7 @@ void run::state::take_reserves() {
   std::size_t count = ill.size();
   for (const auto& [order, who] : nodes) {
     if (!who->is_left_out() || who->connection == 0 || !is_able(*who)) continue;
-    const std::string name = who->place_name();
+    const std::string name = who->position_name();
     left_out[{current.failing.of(name), name}].push_back(who.get());
     ++count;
   }
@@ -471,7 +471,7 @@ void run::state::need_unhealthy(node& who) {
 
 // Lets a node that was left out take part again, with all its agents.
 void run::state::take_back(const std::vector<node*>& agents) {
-  const std::string name = agents.front()->place_name();
+  const std::string name = agents.front()->position_name();
   current.failing.take_back(name);
   for (node* const who : agents) {
     who->participation = participation::regular;

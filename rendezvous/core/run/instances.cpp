@@ -169,7 +169,7 @@ void run::state::dismiss_unable(node& who) {
   cause why = cause_of(rounds, who, cause_class::drain);
   why.text = who.state.causes.front().text;
   remember_departure(phase, current, waiting, real_now, who, why);
-  current.unable = {who.place_name(), who.label() + " cannot take part: " + why.text};
+  current.unable = {who.position_name(), who.label() + " cannot take part: " + why.text};
   out.note(note_level::warning, current.unable.text);
   release(who, 0);
 }
@@ -179,7 +179,7 @@ void run::state::dismiss_unable(node& who) {
 void hear_of_unable(current_instance& current, wait_message& waiting, outbox& out,
                     const agent_joined& event) {
   const hello& greeting = event.hello;
-  current.unable = {place_name(greeting, event.peer_address, event.local_address),
+  current.unable = {position_name(greeting, event.peer_address, event.local_address),
                     greeting.node + " cannot take part: " + greeting.state.causes.front().text};
   out.note(note_level::warning, current.unable.text);
   waiting.change();

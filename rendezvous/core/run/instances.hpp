@@ -159,7 +159,7 @@ struct current_instance {
   std::string news;                 // about the newest round, for its members
   std::string warning;
   struct {
-    std::string place_name;
+    std::string position_name;
     std::string text;
   } unable;                           // the newest node that cannot start, and why
   duration lasted{};                  // how long the newest round had run when its stop began

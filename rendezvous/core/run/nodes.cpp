@@ -205,7 +205,7 @@ std::string run::state::refusal(const agent_joined& event) const {
   }
   // Refusing the node that holds this daemon would end the run for all.
   if (!comes_to_be_fenced && !hosts_us(event) && !is_short(phase, current, groups)) {
-    const std::string name = place_name(greeting, event.peer_address, event.local_address);
+    const std::string name = position_name(greeting, event.peer_address, event.local_address);
     if (std::string text = left_out_text(options, current, name); !text.empty()) return text;
   }
   if (std::string text = difference_problem(greeting); !text.empty()) return text;
@@ -369,7 +369,7 @@ void run::state::queue_for_round(node& who) {
     return refuse(who, text);
   }
   if (!is_member) {
-    const std::string text = left_out_text(options, current, who.place_name());
+    const std::string text = left_out_text(options, current, who.position_name());
     if (!text.empty() && !who.hosts_us && !is_short(phase, current, groups))
       return refuse(who, text);
     if (!text.empty()) {
@@ -379,8 +379,8 @@ void run::state::queue_for_round(node& who) {
     }
   }
   current.gone.drop(who.greeting.session);
-  current.gone.drop_waiting(who.place_name());
-  if (current.unable.place_name == who.place_name()) current.unable = {};
+  current.gone.drop_waiting(who.position_name());
+  if (current.unable.position_name == who.position_name()) current.unable = {};
   groups.join(who);
   recount(who);
   if (const std::string text =

@@ -61,7 +61,8 @@ inline std::string lasting_name(const hello& of, const std::string& seen,
 // exact, because a pod is replaced by one of another name and address; otherwise their lasting
 // name. It does not tell where workers may live: the last holder may run on, cut off, when the next
 // one has come.
-inline std::string place_name(const hello& of, const std::string& seen, const std::string& local) {
+inline std::string position_name(const hello& of, const std::string& seen,
+                                 const std::string& local) {
   if (is_exact(of) && of.node_rank) return "node rank " + std::to_string(*of.node_rank);
   return lasting_name(of, seen, local);
 }
@@ -107,7 +108,9 @@ struct node {
   std::string lasting_name() const {
     return core::lasting_name(greeting, peer_address, local_address);
   }
-  std::string place_name() const { return core::place_name(greeting, peer_address, local_address); }
+  std::string position_name() const {
+    return core::position_name(greeting, peer_address, local_address);
+  }
   // It waits for as long as the others are enough.
   bool sits_out() const { return is_left_out() || is_unhealthy(); }
   bool is_unhealthy() const { return !state.unhealthy.empty() && !is_needed(); }

@@ -547,7 +547,7 @@ void remember_dead(current_instance& current, time_point real_now, const dead_no
                    const cause& why) {
   if (who.label.empty()) return;
   departed_node gone;
-  gone.node = gone.place_name = who.label;
+  gone.node = gone.position_name = who.label;
   gone.address = who.address;
   gone.rank_first = who.rank_first;
   gone.worker_count = who.worker_count;

@@ -48,7 +48,7 @@ blamed_node blame(current_instance& current, const round_memberships& membership
       memberships.begin()[static_cast<std::ptrdiff_t>(why->group_rank)].holder();
   if (holder == nullptr || holder->label() != why->node) return found;
   found.session = holder->greeting.session;
-  found.name = holder->place_name();
+  found.name = holder->position_name();
   found.label = holder->label();
   if (current.settings->node_failures_max != 0 && is_failure_of_its_own(*why)) {
     found.failures = current.failing.add(found.name);
@@ -59,7 +59,7 @@ blamed_node blame(current_instance& current, const round_memberships& membership
 bool can_do_without(const current_instance& current, const roster& nodes, const blamed_node& one) {
   std::uint32_t others = 0;  // a second agent of that node does not count
   for (const auto& [order, who] : nodes) {
-    if (who->counted && who->place_name() != one.name) ++others;
+    if (who->counted && who->position_name() != one.name) ++others;
   }
   return others >= current.settings->nodes_min;
 }
@@ -193,13 +193,13 @@ void run::state::dismiss(const blamed_node& one) {
   if (!one.is_left_out) return;
   std::vector<node*> its;
   for (const auto& [order, who] : nodes) {
-    if (who->node_state == node_state::here && who->place_name() == one.name) {
+    if (who->node_state == node_state::here && who->position_name() == one.name) {
       its.push_back(who.get());
     }
   }
   for (node* const who : its) {
     if (!who->hosts_us) {
-      refuse(*who, left_out_text(options, current, who->place_name()));
+      refuse(*who, left_out_text(options, current, who->position_name()));
       continue;
     }
     who->participation = participation::left_out;
@@ -218,7 +218,7 @@ void run::state::refuse_left_out() {
     }
   }
   for (node* const who : idle)
-    refuse(*who, left_out_text(options, current, who->place_name()));
+    refuse(*who, left_out_text(options, current, who->position_name()));
 }
 
 // Whether too few nodes are here for a round: then any node may be needed, even one that was left

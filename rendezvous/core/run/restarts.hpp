@@ -192,7 +192,7 @@ void tell_report_again(const current_instance& current, outbox& out, node& who);
 
 struct blamed_node {
   session_id session;
-  std::string name;   // node::place_name()
+  std::string name;   // node::position_name()
   std::string label;  // in messages
   std::uint32_t failures = 0;
   bool is_left_out = false;  // from now on

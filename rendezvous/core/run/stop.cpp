@@ -324,7 +324,7 @@ void remember_departure(const entered_phase& phase, current_instance& current,
   if (waits) waiting.change();
   departed_node gone;
   gone.node = who.label();
-  gone.place_name = who.place_name();
+  gone.position_name = who.position_name();
   gone.was_member = ran.has_value();
   gone.address = who.peer_address;
   if (ran) gone.rank_first = ran->rank_first;

@@ -36,7 +36,7 @@ void run::state::tell_wait(node& who) {
       value.text =
           (is_spare ? "this node waits without workers: " : "") + reason() +
           (is_spare ? "; it" : "; this node") +
-          (who.is_left_out() ? left_out_advice(current, who.place_name()) : health_advice(who));
+          (who.is_left_out() ? left_out_advice(current, who.position_name()) : health_advice(who));
     } else {
       value.text =
           is_spare ? "this node waits as a spare: " + reason() + spare_advice(current, memberships)
@@ -278,8 +278,9 @@ void departures::drop(const session_id& who) {
   waited_.erase(who);
 }
 
-void departures::drop_waiting(const std::string& place_name) {
-  std::erase_if(waited_, [&](const auto& one) { return one.second.node.place_name == place_name; });
+void departures::drop_waiting(const std::string& position_name) {
+  std::erase_if(waited_,
+                [&](const auto& one) { return one.second.node.position_name == position_name; });
 }
 
 const departures::entry& departures::first() const {

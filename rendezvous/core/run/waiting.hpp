@@ -67,7 +67,7 @@ struct departed_node {
   ddprun::cause cause;  // node_lost or drain
   time_point at{};
   bool was_member = true;  // false: it had no ranks
-  std::string place_name;
+  std::string position_name;
 };
 
 class departures {
@@ -76,7 +76,7 @@ class departures {
   void add(const session_id& who, departed_node gone);
   void drop(const session_id& who);
   // Another agent has come from that place, so a node that only waited there is back.
-  void drop_waiting(const std::string& place_name);
+  void drop_waiting(const std::string& position_name);
   bool has_members() const { return !gone_.empty(); }
 
   // None: nobody is missing.

@@ -3,7 +3,7 @@
 // the run, so that the others do not wait for it without knowing why.
 //
 // Thread rule: any; no daemon session of this process is on the calling thread. Blocks for
-// `unable_word_limit` at most, while the endpoint is looked up and dialled. Nobody answers there
+// `unable_report_limit` at most, while the endpoint is looked up and dialled. Nobody answers there
 // for `nobody_there_limit`: nobody is told.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace ddprun::launcher {
 
-inline constexpr std::chrono::seconds unable_word_limit{3};
+inline constexpr std::chrono::seconds unable_report_limit{3};
 inline constexpr std::chrono::seconds nobody_there_limit{1};
 
 // `node`: what others know it by. Nothing where no others are expected.

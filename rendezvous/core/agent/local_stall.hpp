@@ -9,7 +9,7 @@
 
 namespace ddprun::core {
 
-class stall_here {
+class local_stall {
  public:
   // True: it was not so before.
   bool set(std::optional<stall> seen, time_point now) {

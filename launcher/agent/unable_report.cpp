@@ -1,4 +1,4 @@
-#include "launcher/agent/unable_word.hpp"
+#include "launcher/agent/unable_report.hpp"
 
 #include "launcher/agent/own_job.hpp"
 #include "launcher/base/random_value.hpp"
@@ -60,13 +60,13 @@ class teller {
 
   void run() {
     dial();
-    context_.run_for(unable_word_limit);
+    context_.run_for(unable_report_limit);
   }
 
  private:
   // The node that is to hold the daemon may just be about to open it, also on this host.
   void dial() {
-    dialer_.start(endpoint_.host, endpoint_.port, {}, unable_word_limit,
+    dialer_.start(endpoint_.host, endpoint_.port, {}, unable_report_limit,
                   [this](net::dial_result found) {
                     if (found.socket) return say(std::move(*found.socket));
                     if (clock::now() - began_ >= nobody_there_limit) return;

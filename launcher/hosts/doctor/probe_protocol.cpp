@@ -1,4 +1,4 @@
-#include "launcher/hosts/doctor/probe_conversation.hpp"
+#include "launcher/hosts/doctor/probe_protocol.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -26,7 +26,7 @@ std::uint64_t number_of_eight_bytes(std::string_view bytes) {
 }
 
 // Returns false if the length is invalid: nobody sends that much.
-bool probe_conversation::take_length(std::string_view& bytes) {
+bool probe_protocol::take_length(std::string_view& bytes) {
   while (length_bytes_missing_ > 0 && !bytes.empty()) {
     const int at = 8 - length_bytes_missing_--;
     length_ |= std::uint64_t{static_cast<unsigned char>(bytes.front())} << (8 * at);
@@ -37,7 +37,7 @@ bool probe_conversation::take_length(std::string_view& bytes) {
   return bytes_missing_ > 0 && bytes_missing_ <= probe_bytes_max;
 }
 
-bool probe_conversation::take(std::string_view bytes, std::int64_t clock, std::string& answer) {
+bool probe_protocol::take(std::string_view bytes, std::int64_t clock, std::string& answer) {
   while (!bytes.empty()) {
     if (!is_known()) {
       if (bytes.front() != probe_greeting[greeted_]) return false;

@@ -1,4 +1,4 @@
-#include "rendezvous/core/agent/causes_here.hpp"
+#include "rendezvous/core/agent/local_causes.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
@@ -7,7 +7,7 @@
 
 using namespace std::chrono_literals;
 using namespace ddprun;
-using ddprun::core::causes_here;
+using ddprun::core::local_causes;
 using ddprun::core::unclear_ends;
 using ddprun::tests::clock_at;
 using ddprun::tests::machine_origin;
@@ -25,7 +25,7 @@ cause exit_with(int code, std::string tail = {}) {
 }  // namespace
 
 TEST_CASE("the likeliest root cause stands first, and it alone has a tail") {
-  causes_here causes;
+  local_causes causes;
   CHECK(causes.empty());
   CHECK(causes.add(exit_with(2, "second"), origin + 2s));
   CHECK(causes.add(exit_with(3, "third"), origin + 3s));
@@ -42,7 +42,7 @@ TEST_CASE("the likeliest root cause stands first, and it alone has a tail") {
 }
 
 TEST_CASE("of more causes than may be told the least likely go") {
-  causes_here causes;
+  local_causes causes;
   for (int i = 0; i < static_cast<int>(causes_max); ++i)
     CHECK(causes.add(exit_with(10 + i), origin + i * 1s));
   CHECK_FALSE(causes.add(exit_with(99), origin + 1h));
@@ -54,7 +54,7 @@ TEST_CASE("of more causes than may be told the least likely go") {
 }
 
 TEST_CASE("a tail is told until a status with it was answered, on each connection") {
-  causes_here causes;
+  local_causes causes;
   causes.add(exit_with(1, "Traceback"), origin);
   const auto has_tail = [&](std::uint64_t seq) {
     return !causes.tell(seq, origin).front().tail.empty();
@@ -78,7 +78,7 @@ TEST_CASE("a tail is told until a status with it was answered, on each connectio
 }
 
 TEST_CASE("a tail is cut to its end, and never inside of a character") {
-  causes_here causes;
+  local_causes causes;
   causes.add(exit_with(1, "\xc3\xa4" + std::string(tail_bytes_max - 1, 'x')), origin);
   CHECK(causes.tell(1, origin).front().tail == std::string(tail_bytes_max - 1, 'x'));
 }

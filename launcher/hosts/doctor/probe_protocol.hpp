@@ -20,9 +20,9 @@ inline constexpr std::string_view probe_greeting = "ddprun doctor 1\n";
 inline constexpr std::size_t token_bytes = 32;
 inline constexpr std::uint64_t probe_bytes_max = std::uint64_t{1} << 32;
 
-class probe_conversation {
+class probe_protocol {
  public:
-  explicit probe_conversation(std::string token) : token_(std::move(token)) {}
+  explicit probe_protocol(std::string token) : token_(std::move(token)) {}
 
   // `clock` is this node's, ns since 1970. False: a stranger, or out of order; close.
   bool take(std::string_view bytes, std::int64_t clock, std::string& answer);

@@ -22,7 +22,7 @@ struct seen_cause {
 // Always: at most causes_max, the likeliest root cause first, and only that one with a tail. A tail
 // is up to 4 KiB long and a status is sent every second, so on each connection it is sent only
 // until a status with it has been acknowledged.
-class causes_here {
+class local_causes {
  public:
   // False: there are so many likelier causes that this one is dropped.
   bool add(cause why, time_point at);

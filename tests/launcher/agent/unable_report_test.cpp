@@ -1,5 +1,5 @@
 // The word that this node cannot take part goes to this run's daemon, and to nobody else's.
-#include "launcher/agent/unable_word.hpp"
+#include "launcher/agent/unable_report.hpp"
 
 #include "rendezvous/base/unique_fd.hpp"
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/hosts/doctor/probe_conversation.hpp"
+#include "launcher/hosts/doctor/probe_protocol.hpp"
 
 #include "tests/support/catch.hpp"
 
@@ -19,11 +19,11 @@ std::string all_answers() {
 }  // namespace
 
 TEST_CASE("a conversation at a probe port, in one piece and byte by byte") {
-  probe_conversation at_once(token);
+  probe_protocol at_once(token);
   std::string said;
   REQUIRE(at_once.take(all_words(), 7, said));
   CHECK(said == all_answers());
-  probe_conversation in_bytes(token);
+  probe_protocol in_bytes(token);
   std::string answers;
   for (const char byte : all_words())
     REQUIRE(in_bytes.take(std::string(1, byte), 7, answers));
@@ -33,7 +33,7 @@ TEST_CASE("a conversation at a probe port, in one piece and byte by byte") {
 TEST_CASE("a stranger at a probe port hears nothing") {
   for (const std::string& words : {std::string("GET / HTTP/1.1\r\n"), std::string("\0", 1),
                                    std::string("ddprun doctor 2\n")}) {
-    probe_conversation held(token);
+    probe_protocol held(token);
     std::string said;
     CHECK_FALSE(held.take(words, 7, said));
     CHECK(said.empty());
@@ -46,7 +46,7 @@ TEST_CASE("orders that none of ours gives end a probe") {
   for (const std::string& words :
        {greeting + "x", greeting + "b" + eight_bytes(0), greeting + "b" + eight_bytes(~0ULL),
         greeting + std::string(10'000, 't')}) {
-    probe_conversation held(token);
+    probe_protocol held(token);
     std::string said;
     CHECK_FALSE(held.take(words, 7, said));
     CHECK(said.size() < 70'000);

@@ -1,4 +1,4 @@
-#include "worker/snapshot/words.hpp"
+#include "worker/snapshot/rank_messages.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -14,7 +14,7 @@
 
 namespace ddprun::core {
 
-class ends_here {
+class local_ends {
  public:
   // The workers are started now.
   void begin(machine_time now) { began_ = now; }
