@@ -38,3 +38,8 @@ def test_an_identifier_that_is_gone_is_named(tmp_path):
 def test_blocks_of_code_patterns_options_and_words_are_let_be(tmp_path):
     assert not found(tmp_path, "```\n`log_box`\n```\n`NAME_fuzz.cpp`, `launcher/...`, `--log-dir`, "
                                "`SIGTERM`, `.cu`, `/no_such/file.cpp`, `{rank}`, `box`")
+
+
+def test_what_a_build_or_a_mutation_run_leaves_is_no_folder_of_the_tree(tmp_path):
+    (tmp_path / "build-mutation").mkdir()
+    assert not found(tmp_path, "see `build-mutation/survivors/3.diff` and `build/bin/ddprun`")

@@ -55,7 +55,8 @@ def is_path(span, page, root):
     first = span.removeprefix("./").split("/")[0]
     in_folder = "/" in span.rstrip("/") and first in {
         path.name for folder in (root, page.parent) for path in folder.iterdir() if path.is_dir()}
-    return in_folder and first != "build" or span.endswith(SUFFIXES)
+    is_built = first == "build" or first.startswith("build-")
+    return in_folder and not is_built or span.endswith(SUFFIXES)
 
 
 def exists(span, page, root, names):
