@@ -100,7 +100,7 @@ reading_word parse_reading(std::string_view text) {
 std::string to_text(const choice_word& word) {
   if (const auto* told = std::get_if<failure>(&word)) return dump(json_of(*told));
   const auto& made = std::get<choice>(word);
-  json text{{"tenure", made.generation}};
+  json text{{"generation", made.generation}};
   if (made.from) text["from"] = {made.from->generation, made.from->step};
   return dump(text);
 }
@@ -108,7 +108,7 @@ std::string to_text(const choice_word& word) {
 choice_word parse_choice(std::string_view text) {
   return parse<choice_word>(text, [](const json& word) -> choice_word {
     choice made;
-    made.generation = word.at("tenure").get<std::uint64_t>();
+    made.generation = word.at("generation").get<std::uint64_t>();
     if (word.contains("from")) {
       made.from = snapshot_order{word["from"].at(0).get<std::uint64_t>(),
                                  word["from"].at(1).get<std::uint64_t>()};
