@@ -24,6 +24,7 @@ call_watch::answer call_watch::look(const std::map<pid_t, unique_fd>& workers) {
   answer found;
   std::set<pid_t> back;
   std::erase_if(asked_, [&](const auto& one) {
+    // A byte was added, or the worker closed the file: its main thread is back in the interpreter.
     const auto& [pid, asked] = one;
     const bool is_held = bytes_in(asked.file) == asked.bytes;
     if (!is_held) back.insert(pid);
@@ -33,6 +34,7 @@ call_watch::answer call_watch::look(const std::map<pid_t, unique_fd>& workers) {
     found.held.insert(pid);
   found.asked = found.held;
   for (const auto& [pid, process] : workers) {
+    // A worker that came back just now is asked at the next look, if it still spins then.
     if (found.held.contains(pid) || back.contains(pid)) continue;
     if (!process || !has_handler(pid, return_signal)) continue;
     question next{open_worker_file(pid, "ddprun-returns"), 0};

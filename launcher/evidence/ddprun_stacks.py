@@ -1,22 +1,23 @@
-"""Lets a worker say where its threads stand when the agent asks by a signal.
+"""Lets a worker report where its threads are when the agent asks by a signal.
 
-The signal's handler is faulthandler's: it is C, and needs neither the interpreter's lock nor a free
-moment of the script, so it answers in a loop that never ends, and out of a library. It writes into
-a file that only memory holds, which the agent finds by its name (see stack_request.hpp).
+The handler is faulthandler's. It is written in C and needs neither the GIL nor a point at which the
+script is interruptible, so it answers from an endless loop and from inside a library. It writes into
+an anonymous memory file, which the agent finds by its name (see stack_request.hpp).
 
-Beside the handler of a real-time signal, a script sees one descriptor more, below 1024 at the top,
-which it inherits to nobody. Where any of it cannot be had, there is none of it.
+A script can notice the handler of a real-time signal and one more descriptor, just below 1024, which
+its children do not inherit. If any part cannot be set up, the worker starts without it.
 
-Where NCCL may be asked for its counts (NCCL_RAS_ADDR), there is the same once more: the signal
-below has a handler of the interpreter's own, which runs when the main thread comes back from the
-call of a library that it is in, and adds a byte to a file (see call_watch.hpp).
+If NCCL can be asked for its counts (NCCL_RAS_ADDR is set), the next lower signal gets a Python
+handler and a file of its own. That handler runs when the main thread returns from the library call
+that it is in, and appends a byte to the file (see call_watch.hpp).
 """
 
 import os
 
-import ddprun_site  # before what is for us alone
+import ddprun_site  # must come first: it finds our own modules
 
-# By now: in a warm worker an import would bring what the script has yet to import.
+# Import now: in a warm worker, a later import would load modules that the script expects to import
+# itself.
 try:
     import _signal
     import faulthandler
@@ -29,7 +30,7 @@ _TRIES = 16
 
 
 def _open_file(name):
-    """A descriptor that appends to it, where a script's own are not likely to come."""
+    """Returns an appending descriptor with a high number, which a script is unlikely to use."""
     made = os.memfd_create(name, os.MFD_CLOEXEC)
     opened = os.open(f"/proc/self/fd/{made}", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     os.close(made)
@@ -45,7 +46,7 @@ def _open_file(name):
 
 
 class _NoteOfReturn:
-    """A handler that looks the same in every worker."""
+    """A handler whose repr has no address, so that it is the same in every worker."""
 
     __slots__ = ("_file",)
 
@@ -71,11 +72,11 @@ def answer(number):
             _signal.signal(number - 1, _NoteOfReturn(_open_file(NAME_OF_RETURNS)))
             _signal.siginterrupt(number - 1, False)
     except (OSError, AttributeError, ValueError, RuntimeError):
-        pass  # a worker is what it is without us
+        pass  # the worker runs without it
 
 
 def begin(number):
-    """In a worker that is started cold, and notes no imports."""
+    """Runs in a worker that is started cold and records no imports."""
     ddprun_site.forget_path()
     answer(number)
     ddprun_site.note_helpers()

@@ -41,7 +41,7 @@ std::string text_of_rank(const rank_evidence& one) {
   return text;
 }
 
-// 0, or the error.
+// Returns 0 or errno.
 int write_file(int folder, const std::string& name, const std::string& text) {
   const unique_fd file(
       ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));

@@ -23,7 +23,8 @@ evidence_keeper::evidence_keeper(boost::asio::any_io_executor executor, spawner&
       writer_(executor, {outside_.say, outside_.memory_files}),
       failed_(writer_) {
   if (options_.gathering_limit == duration::zero() && !options_.hang_limit) return;
-  // Else workers could not open what this process holds for them.
+  // Workers open our memory files through our /proc, which is closed to them if we are not
+  // dumpable.
   const bool is_open = ::prctl(PR_GET_DUMPABLE) == 1;
   if (options_.is_python && is_open) stacks_ = std::make_unique<stack_spawner>(inner_);
   if (is_open) progress_ = std::make_unique<progress_files>(options_.worker_count);
@@ -89,7 +90,7 @@ std::string evidence_keeper::reached() const {
 }
 
 void evidence_keeper::begin_round(round_number round, bool sees_all) {
-  // What its ranks will say now comes too late for the round before.
+  // The answers of its ranks would come too late for the round that ends here.
   if (std::exchange(gathers_for_, std::nullopt)) take_facts(round_);
   round_ = round;
   folder_ = folder_of(round);
@@ -100,8 +101,8 @@ void evidence_keeper::begin_round(round_number round, bool sees_all) {
 void evidence_keeper::all_started() {
   hung_.clear();
   if (!watch_ || stopped_round_ == round_) return;
-  // A watch that begins drops what ranks were being asked: one of them may have failed before the
-  // last was started. Nobody is to wait for that answer.
+  // `begin` cancels a gathering in progress: a rank may have failed before the last one was
+  // started. No stop may wait for that gathering.
   gathers_for_.reset();
   watch_->begin(sees_all_);
 }
@@ -114,6 +115,8 @@ void evidence_keeper::note_end(round_number round, const worker_end& end) {
 
 void evidence_keeper::hear_failure(round_number round, bool has_waited) {
   const bool is_off = !watch_ || options_.gathering_limit == duration::zero();
+  // One pass is enough if the failed rank was not waiting and none stands still: the restart is as
+  // quick as without evidence.
   if (is_off || stopped_round_ == round || living_ranks().empty()) return;
   if (has_waited || watch_->is_any_still()) gather({});
 }
@@ -130,6 +133,7 @@ void evidence_keeper::gather(std::function<void()> then) {
     take_evidence(round);
     if (gathers_for_ == round) gathers_for_.reset();
     if (then) then();
+    // take_facts was skipped while the ranks were being asked, so do it now.
     const bool is_over = stopped_round_ == round || ended_round_ == round;
     if (is_over && round_ == round) take_facts(round);
     if (auto kept = std::exchange(kept_, nullptr)) when_kept(std::move(kept));
@@ -147,12 +151,14 @@ bool evidence_keeper::holds(const core::stop_workers& order, bool is_asked_for) 
   if (!watch_) return false;
   const bool is_wanted = options_.gathering_limit > duration::zero() && !is_asked_for &&
                          order.signal != SIGKILL && writer_.newest().round != order.round;
+  // If nothing stands still, no rank has anything to add, and the stop must not wait.
   const bool is_needed = is_wanted && (watch_->is_gathering() || watch_->is_any_still());
   watch_->end();
   if (!is_needed) return false;
   held_stop_ = order;
   gather([this] {
     const auto held = std::exchange(held_stop_, std::nullopt);
+    // A newer round must not get the signal of an old one.
     if (held && round_ == held->round) outside_.signal_workers(held->signal);
   });
   return true;
@@ -184,7 +190,7 @@ std::string evidence_keeper::folder_of(round_number round) const {
   return report + ".round_" + std::to_string(round) + "." + node + ".evidence";
 }
 
-// Once, and not before its ranks have said where they stand, if they were asked.
+// Saves it once, and waits for the ranks' answers if they were asked.
 void evidence_keeper::take_facts(round_number round) {
   if (!keeps_evidence() || gathers_for_ == round) return;
   std::vector<rank_evidence> living;
@@ -231,6 +237,7 @@ void evidence_keeper::hear_stand(const std::string& sentence, duration still_for
 
 void evidence_keeper::name_hang(const worker_end& end, cause& why) const {
   const auto found = hung_.find(end.pid);
+  // A worker that ended in another way was faster than our SIGKILL, and has a reason of its own.
   if (found == hung_.end() || end.status.signal != SIGKILL) return;
   why.kind = cause_class::hung;
   why.code = 0;
@@ -238,11 +245,12 @@ void evidence_keeper::name_hang(const worker_end& end, cause& why) const {
 }
 
 void evidence_keeper::name_gpu_fault(round_number round, cause& why) {
+  // A worker that was healthy until the stop has died of the stop, not of its GPU.
   const bool is_by_stop = stopped_round_ == round && !why.was_failing;
   if (!is_by_stop) failed_.name_gpu_fault(why);
 }
 
-// A report that comes before its ranks have answered is remembered.
+// A report that comes before the ranks have answered is remembered until they have.
 void evidence_keeper::judge(round_number round, bool is_failure) {
   if (is_failure && gathers_for_ == round) failed_.has_failed(round);
   failed_.judge(round, is_failure);

@@ -11,7 +11,7 @@
 namespace ddprun::launcher::evidence {
 namespace {
 
-// A disk that hangs holds up nobody's end for longer.
+// A disk that hangs delays the end of the agent by no more than this.
 constexpr auto keep_limit_at_end = std::chrono::seconds(2);
 
 }  // namespace
@@ -42,7 +42,7 @@ void evidence_writer::start(job what) {
       [folder = now_.folder, write = write_, seen = std::move(seen),
        files = outside_.memory_files()]() mutable {
         if (seen.memory.empty()) seen.memory = memory_counts(files);
-        // Another thread is to make it, for the log files, and may be late.
+        // The log files' thread creates the same parent folder, and may be later than we are.
         std::error_code ignored;
         std::filesystem::create_directory(std::filesystem::path(folder).parent_path(), ignored);
         return write(folder, seen);

@@ -1,10 +1,10 @@
 // The evidence_writer writes the evidence of a round into its folder, on a thread of its own, and
-// knows where that of the newest round is. What comes while it writes is written next; of more, as
-// where a disk hangs, nothing is kept.
+// knows the folder of the newest round. One job waits while another is written; more, as when a
+// disk hangs, are dropped.
 //
-// Thread rule: the main thread; what it says and `then` come from the loop. Ownership: destroy it
-// before its io_context; a disk that hangs keeps a thread, which owns what it touches. Errors: a
-// line that says what could not be written, and from then on no folder is named.
+// Thread rule: the main thread; `say` and `then` are called from the loop. Ownership: destroy it
+// before its io_context; a disk that hangs keeps a thread, which owns all it uses. Errors: a line
+// says what could not be written, and from then on no folder is named.
 #pragma once
 
 #include "launcher/evidence/evidence_folder.hpp"
@@ -25,7 +25,7 @@ namespace ddprun::launcher::evidence {
 struct saved_evidence {
   round_number round = 0;
   std::string sentence;
-  std::string folder;  // empty: it is not kept
+  std::string folder;  // empty: it is not saved
 };
 
 class evidence_writer {
@@ -39,15 +39,15 @@ class evidence_writer {
   using write_call =
       std::function<std::string(const std::string& folder, const node_evidence& seen)>;
 
-  // `write`: others are for tests.
+  // Tests pass their own `write`.
   evidence_writer(boost::asio::any_io_executor executor, outside with,
                   write_call write = write_evidence);
 
-  // From now on the newest is `what`. If it has a folder, `seen` is written there; once that is
-  // done, `words` and the folder are said at `level`. Where two others are to be written still, it
-  // is a warning, once until one of them is done.
+  // Makes `what` the newest. If it has a folder, `seen` is written there, and then `words` and the
+  // folder are printed at `level`. If two others are still to be written, it is dropped with a
+  // warning, which is not repeated until one of them is done.
   void keep(saved_evidence what, node_evidence seen, note_level level, const std::string& words);
-  // Of the newest round that has some.
+  // The evidence of the newest round that has any.
   const saved_evidence& newest() const { return newest_; }
   // Calls `then` when nothing is being written: at once, or after two seconds at most.
   void when_written(std::function<void()> then);
@@ -67,11 +67,11 @@ class evidence_writer {
   write_call write_;
   saved_evidence newest_;
   job now_;                  // being written
-  std::optional<job> next_;  // when that is done
-  bool is_told_ = false;     // that there are more
+  std::optional<job> next_;  // when now_ is done
+  bool is_told_ = false;     // the warning that a job was dropped was printed
   background_task<std::string> writing_;
   boost::asio::steady_timer late_;
-  std::function<void()> then_;  // empty: nobody waits
+  std::function<void()> then_;  // empty: no caller waits
 };
 
 }  // namespace ddprun::launcher::evidence

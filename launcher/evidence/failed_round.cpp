@@ -8,7 +8,7 @@
 namespace ddprun::launcher::evidence {
 namespace {
 
-// PyTorch's and NCCL's words of a call of CUDA that has failed.
+// The messages of PyTorch and NCCL about a failed CUDA call.
 bool speaks_of_gpu(const cause& why) {
   constexpr std::array<std::string_view, 5> words = {
       "CUDA error", "CUDA driver error", "unhandled cuda error", "CUBLAS_STATUS_", "CUDNN_STATUS_"};
@@ -43,6 +43,7 @@ void failed_round::add_to(node_evidence& seen) {
     const auto same =
         std::find_if(seen.ranks.begin(), seen.ranks.end(),
                      [&ended](const rank_evidence& one) { return one.rank == ended.rank; });
+    // The rank was asked before it ended: keep its stacks, and add how it ended.
     if (same == seen.ranks.end()) {
       seen.ranks.push_back(ended);
       continue;
@@ -73,6 +74,7 @@ void failed_round::take(round_number round, const std::string& folder,
 
 void failed_round::keep() {
   round_facts facts = *std::exchange(facts_, std::nullopt);
+  // The ranks were asked meanwhile, and the answer, which is saved already, has these facts, too.
   if (writer_.newest().round == facts.round) return;
   writer_.keep({facts.round, "", facts.folder}, std::move(facts.seen), note_level::debug,
                "what is known of the failure of round " + std::to_string(facts.round));

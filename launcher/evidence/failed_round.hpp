@@ -1,7 +1,7 @@
-// What is known of a round that fails without asking any of its ranks: how they ended and what they
-// said last, and what the kernel's log says.
+// Holds what is known of a failed round without asking its ranks: how they ended, what they printed
+// last, and what the kernel's log says.
 //
-// It is taken beside the stop, and written on another thread: no restart waits for it.
+// It is saved during the stop, by another thread, so no restart waits for it.
 //
 // Thread rule: the main thread; nothing here waits. Ownership: the writer must outlive it.
 #pragma once
@@ -20,26 +20,26 @@ namespace ddprun::launcher::evidence {
 
 class failed_round {
  public:
-  // `kernel`: others than the system's are for tests.
+  // Tests pass their own `kernel`.
   explicit failed_round(evidence_writer& writer, kernel_news kernel = kernel_news());
 
-  // A round begins. What the kernel has said until now is of no round that fails later.
+  // A round begins. Earlier lines of the kernel's log belong to no later failure.
   void begin();
   void note_end(const worker_end& end, bool was_stopped);
-  // A worker of this node has failed in it by itself.
+  // A worker of this node has failed by itself in that round.
   void has_failed(round_number round) { failed_round_ = round; }
   bool is_failed(round_number round) const { return failed_round_ == round; }
 
-  // Adds to what the ranks that live were asked for, if they were.
+  // Adds this to what the live ranks have answered, if they were asked.
   void add_to(node_evidence& seen);
-  // Of a round that ends, once, with the ranks that still live; it is kept as soon as the round is
-  // known to have failed.
+  // Takes the facts of a round that ends, once, with the ranks that are still alive. They are saved
+  // as soon as the round is known to have failed.
   void take(round_number round, const std::string& folder, std::vector<rank_evidence> living);
-  // What the report of the round says: where no worker of this node has failed, only that tells why
-  // the round was ended.
+  // The round's report is here. If no worker of this node has failed, only the report tells whether
+  // the round was a failure.
   void judge(round_number round, bool is_failure);
 
-  // The kernel knows better than the program why a call of CUDA has failed.
+  // The kernel knows better than the program why a CUDA call has failed.
   void name_gpu_fault(cause& why);
 
  private:
@@ -51,9 +51,9 @@ class failed_round {
     node_evidence seen;
   };
   evidence_writer& writer_;
-  std::optional<round_facts> facts_;  // of a round that has been ended; not known why
-  std::vector<rank_evidence> ended_;  // of the round that is here
-  round_number failed_round_ = 0;     // the newest in which a worker here failed
+  std::optional<round_facts> facts_;  // of a round that has ended for a reason not yet known
+  std::vector<rank_evidence> ended_;  // of the current round
+  round_number failed_round_ = 0;     // the newest in which a worker of this node failed
   kernel_news kernel_;
 };
 

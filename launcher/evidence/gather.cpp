@@ -22,12 +22,12 @@ namespace ddprun::launcher::evidence {
 namespace {
 
 constexpr std::chrono::milliseconds pause_between_looks{1};
-constexpr std::size_t spied_max = 8;  // at a time
+constexpr std::size_t spied_max = 8;  // at the same time
 constexpr std::size_t kernel_stack_bytes_max = 2048;
 constexpr std::size_t nccl_bytes_max = 64 * 1024;
 constexpr std::chrono::milliseconds source_limit{100};
 
-// Before it is sent a signal, which may wake it.
+// Call it before the signal, which may wake the process.
 void look_at(rank_evidence& one) {
   one.state = processor_usage_of(one.pid).state;
   one.wait_channel = text_of_file(proc_path(one.pid, "wchan"));
@@ -52,7 +52,7 @@ void ask_for_stacks(question& asked, std::chrono::steady_clock::time_point until
     std::erase_if(open, [](open_request& one) {
       auto text = one.request.answer();
       if (!text) return false;
-      // The file is the worker's, which may write anything.
+      // The worker owns the file and may have written anything into it.
       one.of->stacks = in_lines(to_valid_utf8(*text));
       one.of->stack = main_stack(one.of->stacks);
       return true;
@@ -61,11 +61,12 @@ void ask_for_stacks(question& asked, std::chrono::steady_clock::time_point until
   }
 }
 
-// Those that have not answered, all at once; a few threads of ours.
+// Asks all ranks that have not answered at once, from a few threads of our own.
 void spy_on_silent(question& asked, std::chrono::steady_clock::time_point until) {
   std::vector<rank_evidence*> silent;
   for (rank_question& one : asked.ranks) {
     const char state = one.known.state;
+    // py-spy cannot read a process that is gone, and hangs on one in uninterruptible sleep.
     const bool is_there = state != '?' && state != 'Z' && state != 'D';
     if (is_there && one.known.stacks.empty() && silent.size() < spied_max)
       silent.push_back(&one.known);
@@ -79,14 +80,14 @@ void spy_on_silent(question& asked, std::chrono::steady_clock::time_point until)
         one->stack = main_stack_of_py_spy(one->stacks);
       });
     } catch (const std::system_error&) {
-      break;  // the system gives no thread
+      break;  // the system has no thread left
     }
   }
   for (std::thread& one : threads)
     one.join();
 }
 
-// Asked beside the ranks, once for the node; it is back within the limit.
+// Asks NCCL once for the node, in parallel with the ranks; it returns within the limit.
 class ras_question {
  public:
   ras_question(const environment_map& environment, duration limit) {
@@ -95,7 +96,7 @@ class ras_question {
     if (where.port == 0) return;
     try {
       asking_ = std::thread([this, where, limit] { answer_ = ask_ras(where, limit); });
-    } catch (const std::system_error&) {  // the system gives no thread
+    } catch (const std::system_error&) {  // the system has no thread left
     }
   }
   ~ras_question() {
@@ -115,12 +116,12 @@ class ras_question {
 };
 
 void look_for_gpu_waits(question& asked) {
-  bool is_source_silent = false;  // its file system hangs, perhaps as the ranks do
+  bool is_source_silent = false;  // its file system hangs, maybe the one that blocks the ranks
   for (rank_question& one : asked.ranks) {
     rank_evidence& known = one.known;
     if (known.stack.empty()) continue;
     std::string line;
-    // One that waits for its GPU spins; one that sleeps there may well do something else.
+    // A rank that waits for its GPU spins; a sleeping one may be doing something else.
     if (known.state == 'R' && !is_source_silent) {
       begun_task<std::string> reading(source_limit, [pid = known.pid, frame = known.stack.front()] {
         return line_in_source(pid, frame);
@@ -154,6 +155,7 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
   for (rank_question& one : asked->ranks)
     look_at(one.known);
   ras_question nccl(asked->environment, asked->limit);
+  // py-spy gets half of the time, for the ranks that did not answer the signal.
   if (find_program("py-spy", to_entries(asked->environment))) {
     ask_for_stacks(*asked, now + asked->limit / 2);
     spy_on_silent(*asked, until);
@@ -162,7 +164,7 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
   }
   const bool has_nccl = find_variable(asked->environment, std::string(ras_variable)) != nullptr;
   if (has_nccl) look_for_gpu_waits(*asked);
-  // The last, as it may hang where the process hangs as it executes another program.
+  // This comes last because reading it may block while the process is stuck in execve.
   for (rank_question& one : asked->ranks)
     one.known.kernel_stack =
         text_of_file(proc_path(one.known.pid, "stack")).substr(0, kernel_stack_bytes_max);

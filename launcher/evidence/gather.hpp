@@ -1,10 +1,10 @@
-// Gathers what is known of this node's ranks, before they are ended: their Python stacks (of those
-// that do not give them by py-spy, where that is installed), what the kernel says of them, what
-// they printed last, and what the system says of memory. Of the kernel's log see kernel_news.hpp.
+// Gathers what is known of this node's ranks before they are stopped: their Python stacks (by
+// py-spy, if installed, for ranks that do not answer), their state in the kernel, their last
+// output, and the memory counters. The kernel's log is in kernel_news.hpp.
 //
 // Thread rule: `gather` runs on a thread of its own and takes as long as the slowest rank, `limit`
-// at most; nothing else in it waits, but for the kernel, where a process is stuck in it (see
-// process/background_task.hpp). Bounded in size: a rank gives at most some 80 KiB.
+// at most. Only the kernel can hold it up for longer, if a process is stuck there (see
+// process/background_task.hpp). Sizes are bounded: a rank yields at most some 80 KiB.
 #pragma once
 
 #include "launcher/evidence/rank_evidence.hpp"
@@ -19,8 +19,8 @@
 namespace ddprun::launcher::evidence {
 
 struct rank_question {
-  rank_evidence known;  // who it is, and what it printed
-  unique_fd process;    // a pidfd, opened while the process was ours
+  rank_evidence known;  // its identity and its output
+  unique_fd process;    // a pidfd, opened while the PID was our worker's
 };
 
 struct question {
@@ -30,10 +30,11 @@ struct question {
   std::chrono::milliseconds limit{};
 };
 
-// A pidfd; none where the process is gone.
+// Returns a pidfd; none: the process is gone.
 unique_fd open_process(pid_t pid);
 
-// Of memory cgroups: "FILE\nlines" of each that can be read. It may wait where memory is short.
+// Returns "FILE\nlines" for each readable file of the memory cgroups. It may block if memory is
+// short.
 std::string memory_counts(const std::vector<std::string>& files);
 
 node_evidence gather(const std::shared_ptr<question>& asked);

@@ -14,10 +14,11 @@ namespace {
 
 constexpr std::size_t source_bytes_max = 4 * 1024 * 1024;
 
-// Methods of tensors, events, streams and works that return when the GPU is done.
+// Methods of tensors, events, streams and work handles that return when the GPU is done.
 constexpr std::array<std::string_view, 6> waiting_methods = {
     ".item()", ".tolist()", ".cpu()", ".numpy()", ".synchronize()", ".wait()"};
-// The same, where a tensor is turned into a number: of a name alone, as all else may compute.
+// Conversions of a tensor to a number. Only those of a plain name count, because any other argument
+// may compute.
 constexpr std::array<std::string_view, 3> waiting_functions = {"float(", "int(", "bool("};
 
 constexpr std::array<std::string_view, 5> computing_libraries = {"torch.", "np.", "numpy.",
@@ -40,8 +41,9 @@ bool calls(std::string_view line, std::string_view function) {
   return false;
 }
 
-// Whether what follows is an argument of one of their functions, which may compute for long:
-// "u, s, v = torch.linalg.svd(cov". Functions of Python have frames of their own.
+// Tells whether the text after `before` is an argument of one of these libraries' functions, which
+// may compute for long: "u, s, v = torch.linalg.svd(cov". Python functions have frames of their
+// own.
 bool is_argument_of_library(std::string_view before) {
   int depth = 0;
   for (std::size_t at = before.size(); at-- > 0;) {
@@ -73,6 +75,7 @@ std::string text_of_source(const std::string& path) {
 }  // namespace
 
 std::string line_in_source(pid_t pid, const stack_frame& frame) {
+  // A relative path is relative to the worker's folder.
   const bool is_whole = frame.file.starts_with('/');
   const std::string text =
       text_of_source(is_whole ? frame.file : proc_path(pid, "cwd/" + frame.file));
@@ -92,7 +95,8 @@ std::string gpu_wait_of(const std::vector<stack_frame>& stack, std::string_view 
     return innermost.file.find(folder) != std::string::npos;
   };
   if (is_in("/torch/cuda/") && innermost.function == "synchronize") return innermost.function;
-  // DistributedDataParallel reads the times of its last steps before a forward.
+  // DistributedDataParallel synchronises with the GPU in `forward`, to read the times of earlier
+  // steps.
   if (is_in("/torch/nn/parallel/")) return innermost.function;
   for (const std::string_view method : waiting_methods) {
     const std::size_t at = line.find(method);

@@ -1,10 +1,10 @@
-// Whether a call in which a Python thread stands may be a wait for its GPU.
+// Tells whether the call that a Python thread is in may be a wait for its GPU.
 //
-// torch.cuda.synchronize() and what DistributedDataParallel does are functions of torch, with
-// frames of their own. `.item()`, `.cpu()` and such are functions of C: the innermost frame is the
-// script's own, and only the text of its line says what it calls.
+// torch.cuda.synchronize() and DistributedDataParallel are Python functions with frames of their
+// own. `.item()`, `.cpu()` and the like are C functions: the innermost frame is the script's own,
+// and only the text of its line shows what it calls.
 //
-// Thread rule: `line_in_source` reads a file, and waits as long as its file system does; the rest
+// Thread rule: `line_in_source` reads a file, and blocks as long as its file system does; the rest
 // are pure functions.
 #pragma once
 
@@ -16,10 +16,11 @@
 
 namespace ddprun::launcher::evidence {
 
-// The line of a worker's source in which a frame stands; empty: it cannot be read.
+// Returns the source line of a worker's frame; empty: it cannot be read.
 std::string line_in_source(pid_t pid, const stack_frame& frame);
 
-// "synchronize", ".item()"; empty: it is none. `line`: of the innermost frame.
+// Returns "synchronize" or ".item()"; empty: it is no such wait. `line` is that of the innermost
+// frame.
 std::string gpu_wait_of(const std::vector<stack_frame>& stack, std::string_view line);
 
 }  // namespace ddprun::launcher::evidence

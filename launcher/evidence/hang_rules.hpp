@@ -1,15 +1,15 @@
 // Decides whether the ranks of this node hang, and which rank the others wait for.
 //
-// Two independent checks must agree. The first is what the ranks have done, seen from outside: a
-// rank has moved if it used the processor, read, wrote, printed, or was blocked on disk I/O since
-// the last look. So a first step that compiles, a checkpoint and an evaluation are moves.
-// Only when none of this node's ranks has moved for the whole limit, the second is asked: their
-// stacks, twice, which must be the same both times, and none of a rank that is traced (a debugger).
-// Then the rules of rendezvous/core/messages/stall.hpp say which rank it is.
+// Two independent checks must agree. The first looks at the ranks from outside: a rank has moved if
+// since the last look it used the processor, read, wrote, printed, or was blocked on disk I/O. So a
+// first step that compiles, a checkpoint and an evaluation count as moves. If none of this node's
+// ranks has moved for the whole limit, the second check takes their stacks twice: both must be the
+// same, and no rank may be traced (by a debugger). Then the rules of
+// rendezvous/core/messages/stall.hpp tell which rank it is.
 //
-// A node whose ranks all wait cannot know what those of others do: it names nobody, and says to the
-// daemon where they stand. If the limit is learnt, the named rank is not killed, because a
-// script may be idle for a good reason (a download).
+// A node whose ranks all wait cannot see what other nodes' ranks do: it names no rank, and reports
+// to the daemon where its ranks are. If the limit is learnt, the named rank is not killed, because
+// a script may be idle for a good reason (a download).
 #pragma once
 
 #include "launcher/evidence/rank_evidence.hpp"
@@ -28,24 +28,25 @@ namespace ddprun::launcher::evidence {
 using time_point = std::chrono::steady_clock::time_point;
 using duration = std::chrono::steady_clock::duration;
 
-// What is learnt: five times the longest pause between two moves of any rank, at least this long.
+// The learnt limit is five times the longest pause between two moves of any rank, and at least
+// this.
 inline constexpr std::chrono::seconds learnt_limit_min{20};
 
-// Since when each rank has not moved.
+// Records how long each rank has not moved.
 class stillness {
  public:
-  // At the beginning of a round no rank has stood still yet.
+  // A round begins, and no rank has stood still yet.
   void begin() { moved_.clear(); }
-  // A look at a rank; one that was not there before has moved.
+  // Records a look at a rank. A new rank counts as moved.
   void see(std::uint32_t rank, bool has_moved, time_point now);
-  // Nobody has seen it move: nothing is learnt of the pause before.
+  // Restarts the rank's time without having seen a move: the pause before is not learnt.
   void assume_moved(std::uint32_t rank, time_point now) { moved_[rank] = now; }
   void forget(std::uint32_t rank) { moved_.erase(rank); }
 
   duration still_for(std::uint32_t rank, time_point now) const;
-  // The shortest time of any of these ranks; zero if there are none.
+  // The shortest stillness of these ranks; zero if there are none.
   duration all_still_for(const std::vector<std::uint32_t>& ranks, time_point now) const;
-  // `set`: by a person; none: it is learnt.
+  // `set` is the user's limit; none: the learnt one.
   duration limit(const std::optional<duration>& set) const;
 
  private:
@@ -54,22 +55,22 @@ class stillness {
 };
 
 struct hang_verdict {
-  std::uint32_t rank = 0;  // that is named
+  std::uint32_t rank = 0;  // the rank to name
   std::string words;       // "stood in forward (train.py:88) while ..."
 };
 
-// Whether two looks have found the same ranks at the same places, none of them traced, at its end,
-// or in the kernel for a disk.
+// Tells whether two looks found the same ranks in the same places, none of them traced, dead, or
+// blocked on a disk.
 bool have_stood(const node_evidence& first, const node_evidence& second);
 
-// Whether the processor time of these ranks, by process, is no move, though each has spun in one
-// call for the whole time: NCCL says that no rank of the job has launched a collective since
-// `counts`, and the call of each is a wait. One that computes in anything else moves, however long
-// it takes.
+// Tells whether the processor time of the `spinning` ranks (by process) counts for nothing, though
+// each has spun in one call for the whole time: NCCL reports the same `counts` of launched
+// collectives for all ranks of the job, and the call of each is a wait. A rank that computes in any
+// other call has moved, however long it takes.
 bool do_spin_in_vain(const std::set<pid_t>& spinning, const std::string& counts,
                      const node_evidence& now);
 
-// None: they have not stood, or this node cannot tell which rank it is.
+// None: they have moved, or this node cannot tell which rank it is.
 std::optional<hang_verdict> judge_hang(const node_evidence& first, const node_evidence& second,
                                        const stall_scope& scope);
 

@@ -17,7 +17,7 @@ constexpr std::size_t faults_max = 64;
 constexpr std::array<std::string_view, 4> words_of_interest = {"Xid", "ut of memory", "oom-kill",
                                                                "nfs: server"};
 
-// It tells of the end of a process, whatever the reason.
+// Xid 45 reports the cleanup after a process has ended for any reason.
 constexpr int fault_of_cleanup = 45;
 
 bool is_of_interest(std::string_view line) {
@@ -32,7 +32,7 @@ bool is_address(std::string_view text) {
 }  // namespace
 
 std::optional<gpu_fault> gpu_fault_in(std::string_view line) {
-  // Of the driver alone: other lines begin with the name of a program, which anyone may choose.
+  // Only the driver's own lines count: others begin with a program's name, which anyone may choose.
   constexpr std::string_view begin = "NVRM: Xid (", bus = "PCI:", middle = "): ", process = "pid=";
   if (!line.starts_with(begin)) return {};
   line.remove_prefix(begin.size());
@@ -96,6 +96,7 @@ std::string kernel_news::fault_of(pid_t process, bool has_spoken_of_gpu) {
   read();
   const auto explains = [&](const gpu_fault& fault) {
     if (fault.number == fault_of_cleanup) return false;
+    // In a PID namespace of our own, the kernel's PID cannot be compared with ours.
     if (fault.process && has_our_numbers_) return *fault.process == process;
     return has_spoken_of_gpu;
   };

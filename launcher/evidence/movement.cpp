@@ -40,12 +40,13 @@ movement look_for_moves(const movement_question& asked, const movement& before) 
         now.threads[pid] = {*sleeps, thread->ticks, thread->state == 'R'};
     const auto last = before.threads.find(pid);
     if (last == before.threads.end()) return false;
-    // One long sleep is no sleep more, while other threads compute.
+    // The number of sleeps alone is not enough: one long sleep, while other threads compute, adds
+    // none.
     const bool has_computed = used.ticks - last->second.ticks >= ticks_that_count;
     const bool was_awake = last->second.sleeps == used.sleeps || asked.asked.contains(pid);
     return used.is_running && last->second.is_running && has_computed && was_awake;
   };
-  // Those whose children have to be looked at.
+  // The leaders whose children have to be looked at.
   std::set<pid_t> alone;
   for (const pid_t leader : asked.leaders) {
     const move made = move_of(leader);
@@ -54,6 +55,7 @@ movement look_for_moves(const movement_question& asked, const movement& before) 
     if (made == move::none || now.spins.contains(leader)) alone.insert(leader);
   }
   if (alone.empty()) return now;
+  // A child that moves shows that the worker is not just spinning.
   for (const process_entry& one : list_processes()) {
     if (one.dead || one.pid == one.group || !alone.contains(one.group)) continue;
     if (move_of(one.pid) == move::none) continue;

@@ -63,7 +63,7 @@ process_usage processor_usage_of(pid_t pid) {
 process_usage usage_of(pid_t pid) {
   process_usage found = processor_usage_of(pid);
   if (found.state == '?') return found;
-  const std::string io = text_of_file(proc_path(pid, "io"));  // empty where we may not look
+  const std::string io = text_of_file(proc_path(pid, "io"));  // empty without permission
   found.bytes = number_after(io, "rchar: ") + number_after(io, "wchar: ");
   return found;
 }

@@ -1,7 +1,7 @@
-// Reads what /proc says of a process. Only files that need nothing of the process itself, whose
-// memory may be locked while it is stuck in the kernel.
+// Reads what /proc says of a process. It reads only files that do not lock the process's memory
+// map, because a process that is stuck in the kernel may hold that lock.
 //
-// Thread rule: any thread; not the main one, as a busy system may let a reader wait.
+// Thread rule: any thread but the main one, because a read may block on a busy system.
 #pragma once
 
 #include <optional>
@@ -13,23 +13,23 @@ namespace ddprun::launcher::evidence {
 
 std::string proc_path(pid_t pid, const std::string& name);
 
-// At most 16 KiB of it; empty where it cannot be read.
+// Returns at most 16 KiB; empty: it cannot be read.
 std::string text_of_file(const std::string& path);
 
-// The names in a folder that are numbers, in its order, at most so many.
+// The entries of a folder that are numbers, in the folder's order, at most `most`.
 std::vector<std::string> numbers_in(const std::string& folder, std::size_t most);
 
 struct process_usage {
   char state = '?';              // '?': there is no such process
-  unsigned long long ticks = 0;  // of processors, by all its threads
+  unsigned long long ticks = 0;  // processor time of all its threads
   unsigned long long bytes = 0;  // read and written
 };
 
 process_usage usage_of(pid_t pid);
-// How often its main thread has gone to sleep by itself; none: it is not told.
+// The voluntary context switches of its main thread; none: they are not available.
 std::optional<unsigned long long> sleeps_of(pid_t pid);
-// Without the bytes, which the kernel does not tell of a process that hangs as it executes another
-// program: whoever asks hangs, too.
+// Like `usage_of`, without the bytes: reading /proc/PID/io blocks while the process is stuck in
+// execve.
 process_usage processor_usage_of(pid_t pid);
 
 }  // namespace ddprun::launcher::evidence

@@ -12,9 +12,9 @@
 namespace ddprun::launcher::evidence {
 namespace {
 
-// A descriptor each: beyond that the workers of a node do without.
+// Each worker needs a descriptor; on a node with more workers, none can report its progress.
 constexpr std::uint32_t files_max = 256;
-constexpr std::size_t number_bytes_max = 64;  // with blanks round it
+constexpr std::size_t number_bytes_max = 64;  // with white space around it
 constexpr std::string_view done_word = "done";
 
 std::string_view without_blanks(std::string_view text) {

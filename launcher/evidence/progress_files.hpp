@@ -1,12 +1,12 @@
-// The files into which workers write how far they are, if they like to (DDPRUN_PROGRESS): one for
-// each local rank, which only memory holds.
+// The files into which workers may write their progress (DDPRUN_PROGRESS): an anonymous memory file
+// for each local rank.
 //
-// What is in a file is the number of a step, in decimal, with "done" behind it where that has
-// ended; anything else says nothing. A worker may write it however often it likes: the agent looks
-// when it looks at its ranks.
+// A file holds the number of a step, in decimal, followed by "done" once the step has ended;
+// anything else is ignored. A worker may write it as often as it likes: the agent reads it whenever
+// it looks at its ranks.
 //
-// Thread rule: the main thread; a look is one read of memory. Ownership: the files are this
-// object's, and workers find them by this process's /proc.
+// Thread rule: the main thread; a look reads memory only. Ownership: this object owns the files,
+// and workers open them through this process's /proc.
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"
@@ -25,20 +25,20 @@ struct said_step {
   bool operator==(const said_step&) const = default;
 };
 
-// None: it is no such text.
+// None: the text has another form.
 std::optional<said_step> step_in(std::string_view text);
 
 class progress_files {
  public:
   explicit progress_files(std::uint32_t worker_count);
 
-  // By local rank; empty: the system has given none.
+  // By local rank; empty: the files could not be created.
   const std::vector<std::string>& paths() const { return paths_; }
 
-  // A round begins: nothing is known.
+  // A round begins: forgets all steps.
   void empty();
   std::optional<said_step> step_of(std::uint32_t local_rank) const;
-  // Of those that have said any: "step 1204", "steps 1203 to 1204"; empty: none has.
+  // The steps that ranks have reported: "step 1204", "steps 1203 to 1204"; empty: none has.
   std::string reached() const;
 
  private:

@@ -22,7 +22,7 @@ std::optional<stack_frame> frame_of(std::string_view line) {
   const std::string_view rest = line.substr(file_end + before_line.size());
   stack_frame frame;
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), frame.line);
-  if (error != std::errc()) return std::nullopt;  // "???": it is not known
+  if (error != std::errc()) return std::nullopt;  // "???": the line is unknown
   const std::string_view name = rest.substr(static_cast<std::size_t>(end - rest.data()));
   if (!name.starts_with(before_name)) return std::nullopt;
   frame.file = line.substr(0, std::min(file_end, 4 * frame_name_bytes_max));
@@ -38,7 +38,7 @@ bool is_of_torch(const stack_frame& frame, std::string_view folder) {
   return has(frame.file, std::string("/torch/") + std::string(folder));
 }
 
-// Of Python, or of what is installed beside it.
+// Frames of Python itself, or of installed packages.
 bool is_of_library(const stack_frame& frame) {
   return frame.file.starts_with('<') || is_library_file(frame.file) ||
          is_of_torch(frame, "distributed/") || is_of_torch(frame, "autograd/");
@@ -61,6 +61,7 @@ std::vector<stack_frame> main_stack(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.starts_with("Thread 0x") || line.starts_with("Current thread 0x")) {
       if (is_current) break;
+      // The heading of a C stack (CPython 3.14) does not begin another thread.
       if (has(line, "C stack")) continue;
       is_current = line.starts_with("Current");
       stack.clear();
@@ -77,7 +78,8 @@ standing standing_of(const std::vector<stack_frame>& stack) {
   if (stack.empty()) return found;
   const auto own = std::find_if_not(stack.begin(), stack.end(), is_of_library);
   for (auto frame = stack.begin(); frame != own; ++frame) {
-    // The outermost is the call that the script has made; around it is only a wrapper that logs.
+    // The outermost frame of torch.distributed is the call that the script has made. Around it
+    // there is only the logging wrapper.
     if (is_of_torch(*frame, "distributed/") && !frame->file.ends_with("/c10d_logger.py")) {
       found.waits_in = frame->function;
     }

@@ -1,9 +1,10 @@
-// Where a Python worker stands, read from what faulthandler has written of its threads.
+// Reads where a Python worker is from what faulthandler has written.
 //
 // The format is CPython's (Python/traceback.c, 3.8 to 3.14): a heading for each thread ("Thread
 // 0x... (most recent call first):", "Current thread ..."), and a line for each frame, the innermost
-// first: `  File "PATH", line N in NAME`. The thread that had the signal is the current one, which
-// is the main thread unless that blocks it. What is cut off or is none of this is left out.
+// first: ` File "PATH", line N in NAME`. The current thread is the one that handled the signal: the
+// main thread, unless that blocks the signal. Lines that are cut off or have another form are
+// skipped.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +21,16 @@ struct stack_frame {
   bool operator==(const stack_frame&) const = default;
 };
 
-// Of the main thread, innermost first, at most frames_max; empty: nothing is known of it.
+// The main thread's frames, innermost first, at most frames_max; empty: they are not known.
 inline constexpr std::size_t frames_max = 128;
 std::vector<stack_frame> main_stack(std::string_view text);
 
-// What a stack says in words.
+// Describes a stack in words.
 struct standing {
-  // The call of torch.distributed that it is in ("all_reduce"), or "backward", where DDP waits for
+  // The torch.distributed call that it is in ("all_reduce"), or "backward", where DDP waits for
   // gradients; empty: neither.
   std::string waits_in;
-  // The innermost frame of the user's own: "forward (train.py:88)"; empty: there is no stack.
+  // The innermost frame of the user's own code: "forward (train.py:88)"; empty: there is no stack.
   std::string place;
   bool operator==(const standing&) const = default;
 };

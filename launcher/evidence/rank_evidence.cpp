@@ -8,7 +8,7 @@
 namespace ddprun::launcher::evidence {
 namespace {
 
-// By a signal, or by a debugger.
+// Stopped by a signal or by a debugger.
 bool is_stopped(const rank_evidence& one) {
   return one.state == 'T' || one.state == 't';
 }
@@ -41,10 +41,12 @@ stall_kind kind_of(const rank_evidence& one, const standing& where, bool waits_f
 
 bool stands_as_before(const rank_evidence& before, const rank_evidence& now) {
   const auto is_at_rest = [](char state) { return state == 'S' || state == 'R'; };
+  // A spinning wait changes between running and sleeping from one look to the next.
   const bool is_alike =
       before.state == now.state || (is_at_rest(before.state) && is_at_rest(now.state));
   if (before.pid != now.pid || !is_alike) return false;
   const standing where = standing_of(now.stack);
+  // Only the innermost frame of the user matters in a collective: see the header.
   if (!where.waits_in.empty()) return standing_of(before.stack) == where;
   return before.stack == now.stack;
 }

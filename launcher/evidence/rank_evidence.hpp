@@ -1,4 +1,4 @@
-// What is known of the ranks of this node at one moment of a round, and the sentence about it.
+// What is known of this node's ranks at one moment of a round, and the sentence about it.
 #pragma once
 
 #include "launcher/evidence/progress_files.hpp"
@@ -18,48 +18,48 @@ struct rank_evidence {
   std::uint32_t rank = 0;
   std::uint32_t local_rank = 0;
   pid_t pid = -1;
-  std::string end;           // how it ended, as a sentence; empty: it lived, and was looked at
-  char state = '?';          // as /proc/PID/stat has it: R, S, D, T ...; '?': it is gone
-  std::string wait_channel;  // the kernel's function in which it sleeps; empty: none, or not told
-  std::string kernel_stack;  // where this user may read it
-  std::optional<said_step> step;  // the newest that it has said, where it says them
-  bool is_asked = false;          // for its stacks: it could have answered
-  std::string stacks;  // of all its threads, as faulthandler has it; empty: it did not answer
+  std::string end;                // how it ended, as a sentence; empty: it was alive when looked at
+  char state = '?';               // as in /proc/PID/stat: R, S, D, T ...; '?': it is gone
+  std::string wait_channel;       // the kernel function it sleeps in; empty: none, or not available
+  std::string kernel_stack;       // if this user may read it
+  std::optional<said_step> step;  // the newest that it has reported
+  bool is_asked = false;          // it was able to answer, and was asked for its stacks
+  std::string stacks;  // of all its threads, as faulthandler prints them; empty: it did not answer
   std::vector<stack_frame> stack;  // of its main thread
-  std::string gpu_wait;            // the call in which that may wait for its GPU; empty: none
-  std::string output_tail;         // the last 4 KiB of its streams
+  std::string gpu_wait;     // the call in which the main thread may wait for its GPU; empty: none
+  std::string output_tail;  // the last 4 KiB of each stream
   std::string errors_tail;
 };
 
 struct node_evidence {
-  std::vector<rank_evidence> ranks;  // by rank
-  std::string memory;                // counts of memory cgroups: "FILE\nlines"
+  std::vector<rank_evidence> ranks;  // sorted by rank
+  std::string memory;                // counters of memory cgroups: "FILE\nlines"
   std::vector<std::string> kernel;   // lines of the kernel's log about GPUs and the OOM killer
-  std::string nccl;           // the status of its RAS server, 64 KiB of it; empty: there is none
-  std::string nccl_counts{};  // of its collectives, in all ranks of the job (ras_status.hpp)
-  std::optional<ras_lag> nccl_lag{};  // who has launched fewer than all others
+  std::string nccl;  // the status of NCCL's RAS server, up to 64 KiB; empty: it has not answered
+  std::string nccl_counts{};  // launched collectives in all ranks of the job (ras_status.hpp)
+  std::optional<ras_lag> nccl_lag{};  // the rank that has launched fewer than all others
   bool has_nccl_lags = false;         // some rank has launched fewer than another
-  std::string nccl_behind{};          // the same as a sentence, from all of the status
+  std::string nccl_behind{};          // the same as a sentence, from the whole status
 };
 
-// Where two looks at a rank find the same it has not moved, as far as a stack tells. One that waits
-// in a collective may look round there.
+// True if two looks found the rank in the same place, as far as stacks tell. The inner frames of a
+// rank that waits in a collective may differ, because it polls there.
 bool stands_as_before(const rank_evidence& before, const rank_evidence& now);
 
-// pause(), sigsuspend(), sigtimedwait(): any signal ends these calls, so that ours would be taken
-// for the one that the script waits for.
+// True in pause(), sigsuspend() and sigtimedwait(). Any signal ends these calls, so the script
+// would mistake ours for the one that it waits for.
 bool waits_for_signal(const rank_evidence& one);
 
-// The call of its main thread ends when other ranks come, or its GPU is done.
+// True if its main thread is in a call that ends when other ranks come or its GPU is done.
 bool waits_in_call(const rank_evidence& one);
 
-// Those that live, one by one. One that waits for its GPU waits for other ranks where NCCL says
-// that some rank has launched fewer collectives than another; else it may wait for what its GPU
-// computes, and nobody can tell. If all wait, and one of them has launched fewer than all others,
-// it is elsewhere.
+// The live ranks, one by one. A rank that waits for its GPU counts as waiting for other ranks only
+// if NCCL says that some rank has launched fewer collectives than another; otherwise it may wait
+// for what its GPU computes. If all wait, and one of them has launched fewer than all others, that
+// one counts as elsewhere.
 std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen);
 
-// "rank 3 stood in forward (train.py:88) while 7 ranks waited in all_reduce (train.py:41)"; those
+// "rank 3 stood in forward (train.py:88) while 7 ranks waited in all_reduce (train.py:41)". Ranks
 // that wait for others come last. Empty: there is not one stack.
 std::string sentence_of(const node_evidence& seen);
 

@@ -12,16 +12,16 @@ constexpr std::chrono::milliseconds look_pause_min{100};
 constexpr int looks_within_limit = 10;
 // Between two looks at stacks.
 constexpr std::chrono::milliseconds pause_between_stacks{1000};
-// A gathering for the hang's sake, where --evidence is off.
+// The limit of a gathering for a hang if --evidence is off.
 constexpr std::chrono::milliseconds least_limit{500};
-// What a gathering does beside its waiting.
+// The time that a gathering takes beside its limit.
 constexpr std::chrono::milliseconds gathering_slack{250};
-// More than so many pauses between two looks are not seen.
+// A gap between two looks counts as at most so many pauses: the rest was not watched.
 constexpr int pauses_seen_max = 3;
-// Of the limit: NCCL is asked when all have been still for one in so many.
+// NCCL is asked when all ranks have been still for this fraction (one in so many) of the limit.
 constexpr int nccl_share = 4;
 constexpr std::chrono::milliseconds nccl_limit{2000};
-// One that does not answer is not asked again for so long.
+// If NCCL does not answer, it is not asked again for so long.
 constexpr std::chrono::seconds nccl_pause{60};
 
 std::chrono::milliseconds pause_of(const watch_options& options) {
@@ -92,7 +92,7 @@ bool rank_watch::is_any_still() const {
   if (!is_on_) return false;
   const auto all = outside_.living();
   return std::any_of(all.begin(), all.end(), [this](const watched_rank& one) {
-    // One that spins may be well, and NCCL would have to be asked whether it waits.
+    // A rank that spins may be healthy; only NCCL could tell whether it waits.
     return !spinning_.contains(one.known.pid) &&
            still_.still_for(one.known.rank, watched_) >= options_.still_after;
   });
@@ -108,7 +108,7 @@ void rank_watch::look_later() {
 void rank_watch::look() {
   if (!is_on_) return;
   movement_question asked;
-  // Those that are asked whether they are in one call, if they still spin.
+  // The ranks that are asked whether they are in one call, if they still spin at this look.
   const auto spun = std::make_shared<std::map<pid_t, unique_fd>>();
   asked.asked = asked_;
   asked.asks_who_spins = nccl_.port != 0 && watched_ >= nccl_again_;
@@ -141,7 +141,7 @@ void rank_watch::take_look(const look_result& found) {
   const auto now = std::chrono::steady_clock::now();
   watched_ += std::min<duration>(now - std::exchange(looked_at_, now), pauses_seen_max * pause_);
   const auto living = outside_.living();
-  // One that has ended may be the one that the others have waited for.
+  // The rank that has ended may be the one that the others waited for, so all start anew.
   const bool has_one_ended =
       std::erase_if(said_, [&living](const auto& known) {
         return std::none_of(living.begin(), living.end(), [&known](const watched_rank& one) {
@@ -164,7 +164,7 @@ void rank_watch::take_look(const look_result& found) {
   if (options_.names_hangs) consider_hang();
 }
 
-// A step that is said is a move, like any other.
+// A reported step is a move like any other.
 bool rank_watch::has_stepped(const watched_rank& one) {
   if (!one.known.step) return false;
   const auto [found, is_first] = steps_.try_emplace(one.known.pid);
@@ -189,6 +189,7 @@ void rank_watch::gather(std::function<void()> done) {
   asked->limit = std::max(options_.limit, least_limit);
   late_.expires_after(asked->limit + gathering_slack);
   late_.async_wait([this](boost::system::error_code error) {
+    // The timer may have expired just as the answer came and armed it again.
     if (error || late_.expiry() > std::chrono::steady_clock::now()) return;
     gathering_.cancel();
     finish_gathering(std::nullopt);
@@ -206,7 +207,7 @@ void rank_watch::finish_gathering(std::optional<node_evidence> found) {
     each();
 }
 
-// Before the limit, so that there is something to compare with.
+// Asked before the limit, so that there are counts to compare with.
 void rank_watch::ask_nccl() {
   if (asking_.under_way() || !counts_.empty()) return;
   asking_.start([where = nccl_] { return ras_counts(ask_ras(where, nccl_limit)); },
@@ -229,7 +230,8 @@ void rank_watch::count_as_moved() {
     still_.see(rank, true, watched_);
 }
 
-// NCCL does not say whether those that spin wait: as without it, they move.
+// NCCL does not tell whether the spinning ranks wait, so they count as moving, as they do without
+// NCCL.
 void rank_watch::assume_moves() {
   spinning_.clear();
   for (const std::uint32_t rank : ranks())
@@ -239,6 +241,7 @@ void rank_watch::assume_moves() {
 void rank_watch::consider_hang() {
   const duration still_for = still_.all_still_for(ranks(), watched_);
   const duration limit = still_.limit(options_.hang_limit);
+  // A rank moved, so the counts for a comparison have to be taken anew.
   if (still_for < limit / nccl_share) {
     asking_.cancel();
     counts_.clear();
@@ -251,6 +254,7 @@ void rank_watch::consider_hang() {
     return;
   }
   if (is_told_ || is_comparing_) return;
+  // The stacks were the same twice, and no rank has moved since.
   if (const auto first = std::exchange(stood_, std::nullopt)) return judge(*first, still_for);
   is_comparing_ = true;
   gathered_.reset();
@@ -269,10 +273,10 @@ void rank_watch::compare_stacks(const node_evidence& first) {
   is_comparing_ = false;
   if (!is_on_ || !gathered_) return;
   if (have_stood(first, *gathered_) && is_spinning_in_vain(*gathered_)) {
-    stood_ = first;  // the next look has the last word
+    stood_ = first;  // reported only if no rank has moved by the next look
     return;
   }
-  // One whose stack has changed has moved, if only a little.
+  // A rank whose stack has changed has moved, if only a little.
   count_as_moved();
 }
 

@@ -1,17 +1,17 @@
-// The rank_watch knows, while a round runs, which of this node's ranks stand still, gathers the
-// evidence when that is asked for, and says when they hang.
+// The rank_watch knows, while a round runs, which of this node's ranks stand still, gathers
+// evidence on demand, and reports a hang.
 //
-// It looks at them every two seconds, or ten times within --hang-timeout, on a thread of its own: a
-// rank that moves costs the reading of two small files. Time in which it could not look (a machine
-// that was suspended, an agent that was stopped) counts for nobody's stillness.
+// It looks at the ranks every two seconds, or ten times within --hang-timeout, on a thread of its
+// own; a rank that moves costs the reading of two small files. Time in which it could not look (a
+// suspended machine, a stopped agent) does not count as stillness.
 //
-// Where NCCL counts collectives, a rank that only spins, in a single call, is still for now. It has
-// moved after all if NCCL's counts, or the place of the call, do not say that it waits in vain
-// (hang_rules.hpp). NCCL is asked only when all ranks of this node have been still for a quarter of
-// the limit, as an answer costs all nodes of the job some work.
+// If NCCL counts collectives, a rank that only spins in a single call counts as still at first. It
+// has moved after all if NCCL's counts have changed, or the call is not a wait (hang_rules.hpp).
+// NCCL is asked only when all ranks of this node have been still for a quarter of the limit,
+// because an answer costs all nodes of the job some work.
 //
-// Thread rule: the main thread; handlers come from the loop, never from inside a call. Ownership:
-// destroy it before its io_context.
+// Thread rule: the main thread; handlers are called from the loop, never from inside a call.
+// Ownership: destroy it before its io_context.
 #pragma once
 
 #include "launcher/evidence/call_watch.hpp"
@@ -37,51 +37,53 @@ namespace ddprun::launcher::evidence {
 struct watch_options {
   std::chrono::milliseconds limit{2000};  // of one gathering; 0: nothing is gathered
   bool names_hangs = false;
-  std::optional<duration> hang_limit;  // none: it is learnt
-  environment_map environment;         // for what is run to find out more
-  // A rank that has not moved for so long stands still, where something else ends the round.
+  std::optional<duration> hang_limit;  // none: the limit is learnt
+  environment_map environment;         // for py-spy and NCCL_RAS_ADDR
+  // When something else ends the round, a rank that has not moved for this long counts as still.
   std::chrono::milliseconds still_after{4000};
 };
 
-// A rank that lives.
 struct watched_rank {
-  rank_evidence known;           // who it is
-  std::uint64_t said_bytes = 0;  // so far
+  rank_evidence known;           // its identity
+  std::uint64_t said_bytes = 0;  // printed so far
 };
 
 class rank_watch {
  public:
   struct outside {
     std::function<std::vector<watched_rank>()> living;
-    std::function<void(rank_evidence& known)> add_words;  // what it printed last
+    std::function<void(rank_evidence& known)> add_words;  // its last output
     std::function<std::vector<std::string>()> memory_files;
-    // The rank hangs: all have stood for the limit, at two looks at their stacks, and after them.
+    // The rank hangs: no rank has moved for the limit, nor between and after two looks at their
+    // stacks.
     std::function<void(const hang_verdict& verdict, duration still_for)> hangs;
-    // The same, and it cannot be said whose fault that is. Either is said once a stretch.
+    // The same, but this node cannot tell which rank it is. Each is reported once per stretch.
     std::function<void(const std::string& sentence, duration still_for)> stands;
-    // In a round of several nodes, after either: where each stands. None: one has moved again.
+    // In a round of several nodes, after `hangs` or `stands`: where each rank is. None: a rank has
+    // moved again.
     std::function<void(std::optional<stall> seen)> stalls;
   };
 
   rank_watch(boost::asio::any_io_executor executor, watch_options options, outside with);
 
-  // A round's workers run; `sees_all`: it has no other node.
+  // All workers of a round run. `sees_all`: the round has no other node.
   void begin(bool sees_all);
-  // They are being ended, or have ended.
+  // The workers are being stopped, or have ended.
   void end();
 
-  // A rank here has not moved for some seconds: where the round ends, it may be the reason. One
-  // that spins in a call does not count. Neither this nor the next is true before `begin` and after
-  // `end`.
+  // A rank of this node has not moved for some seconds, so it may be the reason why the round ends.
+  // A rank that spins in a call does not count. This and is_gathering() are false before `begin`
+  // and after `end`.
   bool is_any_still() const;
 
-  // Asks all ranks that live, once for all who want to know until it is done. It takes the limit at
-  // most; where the kernel holds it up for longer, nothing is known. Unheard in the next round.
+  // Asks all live ranks; callers that come meanwhile share the answer. It takes the limit at most;
+  // if the kernel holds it up for longer, nothing is known. A new round drops it without a call of
+  // `done`.
   void gather(std::function<void()> done);
   bool is_gathering() const { return is_on_ && gathering_.under_way(); }
-  // No rank has moved for the limit, and each was found twice where it stands.
+  // No rank has moved for the limit, and two looks found each in the same place.
   bool is_stalled() const { return is_on_ && is_told_; }
-  // Of this round; none: nothing was gathered yet.
+  // The newest evidence of this round; none: nothing was gathered yet.
   const std::optional<node_evidence>& gathered() const { return gathered_; }
 
  private:
@@ -89,7 +91,7 @@ class rank_watch {
   void look();
   struct look_result {
     movement seen;
-    call_watch::answer calls;  // of those that spin
+    call_watch::answer calls;  // of the ranks that spin
   };
   void take_look(const look_result& found);
   bool has_stepped(const watched_rank& one);
@@ -107,31 +109,31 @@ class rank_watch {
   outside outside_;
   bool is_on_ = false;
   bool sees_all_ = false;
-  bool is_told_ = false;  // that all stand still
+  bool is_told_ = false;  // that all stand still was reported
   bool is_comparing_ = false;
-  std::optional<node_evidence> stood_;  // the first of two looks at stacks that were the same
+  std::optional<node_evidence> stood_;  // the first of two equal looks at stacks
   stillness still_;
   std::chrono::milliseconds pause_;
-  time_point looked_at_{};  // by the clock
-  time_point watched_{};    // the same without the time in which nobody looked
+  time_point looked_at_{};  // by the real clock
+  time_point watched_{};    // the same clock without the time in which no look was possible
   movement last_;
   std::map<pid_t, std::uint64_t> said_;
   struct steps_said {
     std::uint64_t last = 0;
-    bool is_rhythm = false;  // more than one: it says each
+    bool is_rhythm = false;  // it has reported more than one step, so it reports each
   };
-  std::map<pid_t, steps_said> steps_;  // of those that say any
-  ras_place nccl_;                     // where its counts are asked for
+  std::map<pid_t, steps_said> steps_;  // of the ranks that report any
+  ras_place nccl_;                     // NCCL's RAS server
   std::shared_ptr<call_watch> calls_;  // of this round
-  std::set<pid_t> asked_;              // by it
-  std::set<pid_t> spinning_;           // in one call, since they have moved otherwise
-  std::string counts_;                 // NCCL's, since when nobody has moved; empty: not known
-  time_point nccl_again_{};            // it has not answered: not before
+  std::set<pid_t> asked_;              // by calls_
+  std::set<pid_t> spinning_;           // in one call since they last moved otherwise
+  std::string counts_;                 // NCCL's, from when all stood still; empty: not known
+  time_point nccl_again_{};            // do not ask NCCL earlier: it has not answered
   std::optional<node_evidence> gathered_;
   std::vector<std::function<void()>> waiting_;
   boost::asio::steady_timer timer_;
-  boost::asio::steady_timer again_;  // between two looks at stacks
-  boost::asio::steady_timer late_;   // a gathering that hangs itself
+  boost::asio::steady_timer again_;  // the pause between two looks at stacks
+  boost::asio::steady_timer late_;   // ends a gathering that hangs
   background_task<look_result> looking_;
   background_task<std::string> asking_;
   background_task<node_evidence> gathering_;

@@ -67,7 +67,7 @@ std::string sentence_of_one(const json& communicator) {
             ", others " + std::to_string(lagging->second);
     }
   }
-  // Where half of them differ nothing can be said of the rest.
+  // If half of the ranks differ, none of them can be called late.
   if (count_behind == 0 || 2 * count_behind >= ranks->size()) return {};
   if (count_behind > ranks_named_max)
     behind += " and " + std::to_string(count_behind - ranks_named_max) + " more";
@@ -76,7 +76,7 @@ std::string sentence_of_one(const json& communicator) {
          " behind in NCCL (" + how + ")";
 }
 
-// Empty: it is no status that has any.
+// Empty: the status has no communicators.
 std::vector<json> communicators_of(std::string_view status) {
   const json read = json::parse(status, not_too_nested, false);
   if (!read.is_object()) return {};
@@ -85,7 +85,7 @@ std::vector<json> communicators_of(std::string_view status) {
   return {found->begin(), found->end()};
 }
 
-// Empty: it is no communicator, or not all of its ranks are told.
+// Empty: this is no communicator, or counts of a rank are missing.
 std::vector<json> ranks_of(const json& communicator) {
   if (!communicator.is_object()) return {};
   const auto ranks = communicator.find("ranks");
@@ -102,7 +102,7 @@ struct lags {
   std::set<std::uint64_t> ahead;
 };
 
-// Who has launched fewer than another, and who more.
+// Adds the processes that have launched fewer, or more, collectives than another.
 void compare(const std::vector<json>& ranks, lags& found) {
   counts least;
   counts most;
@@ -124,7 +124,7 @@ void compare(const std::vector<json>& ranks, lags& found) {
   }
 }
 
-// A line of the answer; none: there was none in time.
+// Reads a line of the answer; none: none came in time.
 std::optional<std::string> answer_line(worker::blocking_stream& stream, std::string& received,
                                        const worker::deadline& until) {
   while (true) {
@@ -209,7 +209,7 @@ bool has_lags(std::string_view status) {
 
 std::optional<ras_lag> sole_lag(std::string_view status) {
   lags found;
-  std::map<std::uint64_t, std::set<std::string>> hosts;  // of the processes of a number
+  std::map<std::uint64_t, std::set<std::string>> hosts;  // by PID
   for (const json& one : communicators_of(status)) {
     const std::vector<json> ranks = ranks_of(one);
     compare(ranks, found);

@@ -12,7 +12,7 @@
 namespace ddprun::launcher::evidence {
 namespace {
 
-// As ddprun_stacks.py names it.
+// ddprun_stacks.py has the same name.
 constexpr std::string_view file_name = "ddprun-stack";
 constexpr std::size_t threads_max = 1024;
 
@@ -55,7 +55,7 @@ std::optional<std::string> stack_request::answer() const {
   std::string text(stack_bytes_max, '\0');
   const ssize_t size = ::pread(file_.get(), text.data(), text.size(), 0);
   text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  // Between the two the handler is about to begin.
+  // The signal is no longer pending, but the handler has not begun to write.
   if (text.empty() && !is_gone) return std::nullopt;
   return text;
 }

@@ -1,13 +1,14 @@
 // A stack_request asks one worker for the Python stacks of its threads, and reads the answer.
 //
-// A worker that began with ddprun_stacks.py has a handler of `stack_signal` that writes them into a
-// file of its memory. The request looks for that file among the worker's descriptors, empties it,
-// and sends the signal. The answer is whole when the signal is no longer pending and no thread is
-// in the handler, which the kernel shows as a signal that the thread blocks. A worker without such
-// a file, or without a handler, is sent nothing: the signal would end it.
+// A worker that was started with ddprun_stacks.py has a handler of `stack_signal` that writes them
+// into a memory file. The request finds that file among the worker's descriptors, empties it, and
+// sends the signal. The answer is complete when the signal is no longer pending and no thread is in
+// the handler, which the kernel shows as a signal that the thread blocks. A worker without that
+// file or handler is sent nothing, because the signal would kill it.
 //
-// Thread rule: one thread, any; nothing here waits. Ownership: the pidfd is the caller's, and makes
-// sure that the signal goes to the process that was meant. Reads at most stack_bytes_max.
+// Thread rule: one thread, any; nothing here blocks. Ownership: the caller owns the pidfd, which
+// ensures that the signal cannot hit a process that reused the PID. It reads at most
+// stack_bytes_max.
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"
@@ -19,17 +20,19 @@
 
 namespace ddprun::launcher::evidence {
 
-// Of 34 to 64, which are nobody's: not the first ones, which libraries take, nor the last.
+// The real-time signals 34 to 64 have no fixed meaning. Libraries take the first ones, and often
+// the last.
 inline constexpr int stack_signal = 62;
 
 inline constexpr std::size_t stack_bytes_max = 64 * 1024;
 
 class stack_request {
  public:
-  // False: this worker cannot be asked.
+  // Returns false if this worker cannot be asked.
   bool send(pid_t pid, int pidfd);
 
-  // None: it has not answered, or not finished. Once it has, the text; empty where it could not.
+  // None: the answer is not complete yet. Otherwise the text; empty: the worker has written
+  // nothing.
   std::optional<std::string> answer() const;
 
  private:
@@ -37,7 +40,7 @@ class stack_request {
 
   pid_t pid_ = -1;
   unique_fd file_;
-  std::set<pid_t> blocking_;  // threads that block the signal, before it was sent
+  std::set<pid_t> blocking_;  // threads that blocked the signal before it was sent
 };
 
 }  // namespace ddprun::launcher::evidence

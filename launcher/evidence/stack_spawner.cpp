@@ -26,7 +26,7 @@ stack_spawner::stack_spawner(spawner& inner) : inner_(inner) {
   path_ = warm::path_for_others(site_);
 }
 
-// A worker has a rank; a zygote has none.
+// A worker has LOCAL_RANK in its environment; a zygote has not.
 spawn_result stack_spawner::spawn(const spawn_request& request, spawn_handlers handlers) {
   const std::string ours = "PYTHONPATH=" + path_.substr(0, path_.rfind('/') + 1);
   const bool is_plain = site_ && has_entry(request, "LOCAL_RANK=") && !has_entry(request, ours);

@@ -1,8 +1,8 @@
-// The stack_spawner has Python workers begin with ddprun_stacks.py, so that they can be asked where
-// they stand. For all else, and for workers that begin with other code of ours (launcher/warm), it
-// is the spawner that it stands in front of.
+// The stack_spawner starts Python workers with ddprun_stacks.py, so that they can be asked where
+// they are. All other processes, and workers that start with other code of ours (launcher/warm),
+// are passed to the inner spawner unchanged.
 //
-// Thread rule, ownership: see spawner.hpp; the reference must outlive it.
+// Thread rule, ownership: see spawner.hpp; the inner spawner must outlive it.
 #pragma once
 
 #include "launcher/process/spawner.hpp"
@@ -16,7 +16,7 @@ class stack_spawner final : public spawner {
  public:
   explicit stack_spawner(spawner& inner);
 
-  // Whether there is such a file; else workers are started without.
+  // False: the file could not be created, and workers are started without it.
   bool is_on() const { return static_cast<bool>(site_); }
   const std::string& path() const { return path_; }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t descriptors_max = 8192;
 
-// It has no name, and only files in memory have seals.
+// A memory file has no link, and only memory files have seals.
 bool is_memory_file(int file) {
   struct stat found {};
   return ::fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_nlink == 0 &&
@@ -23,7 +23,7 @@ bool is_memory_file(int file) {
 }  // namespace
 
 unique_fd open_worker_file(pid_t pid, std::string_view name) {
-  // What is linked nowhere the kernel calls deleted.
+  // The kernel marks a file without a link as deleted.
   const std::string wanted = "/memfd:" + std::string(name) + " (deleted)";
   for (const std::string& number : numbers_in(proc_path(pid, "fd"), descriptors_max)) {
     const std::string path = proc_path(pid, "fd/" + number);
@@ -32,7 +32,7 @@ unique_fd open_worker_file(pid_t pid, std::string_view name) {
     if (size < 0 || std::string_view(target.data(), static_cast<std::size_t>(size)) != wanted)
       continue;
     unique_fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    // The worker may have put another file there meanwhile, which must not be emptied.
+    // The worker may have replaced the descriptor since; another file must not be emptied.
     if (file && is_memory_file(file.get())) return file;
   }
   return {};

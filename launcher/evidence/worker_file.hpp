@@ -1,6 +1,6 @@
-// The files in memory into which a worker that began with ddprun_stacks.py writes for the agent.
+// Finds the memory files into which a worker with ddprun_stacks.py writes for the agent.
 //
-// Thread rule: any thread, not the main one (see proc_files.hpp).
+// Thread rule: any thread but the main one (see proc_files.hpp).
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"
@@ -10,7 +10,7 @@
 
 namespace ddprun::launcher::evidence {
 
-// For reading and writing; none: it has no file of this name.
+// Opens it for reading and writing; none: the worker has no file of this name.
 unique_fd open_worker_file(pid_t pid, std::string_view name);
 
 }  // namespace ddprun::launcher::evidence
