@@ -18,8 +18,8 @@ using namespace std::chrono_literals;
 
 constexpr auto connect_limit = 10s;
 constexpr auto ask_limit = 10s;
-constexpr std::size_t named_max = 4;  // of nodes that are late
-constexpr auto leave_limit = 1s;      // the round may be over, and its store gone
+constexpr std::size_t named_max = 4;  // late nodes in a message
+constexpr auto leave_limit = 1s;      // the round may be over, and its store closed
 
 constexpr std::string_view yes = "yes";
 constexpr std::string_view no = "no";
@@ -34,12 +34,12 @@ class round_table {
         here_(here),
         goes_on_(goes_on) {}
 
-  // False: the store does not take it.
+  // False: the store has not accepted it.
   bool say_word(std::string_view text) {
     return is_done(store_.set(word_key(here_.group_rank), text, ask_limit));
   }
 
-  // All have said theirs. Empty: the store does not answer.
+  // Call it when all words are there. Empty: the store does not answer.
   std::vector<std::string> words() {
     std::vector<std::string> keys;
     for (std::uint32_t node = 0; node < here_.nodes; ++node)
@@ -49,22 +49,22 @@ class round_table {
     return std::move(*found);
   }
 
-  // This node is so far, as one of `all`. True: as the last of them; none: the store does not
-  // answer.
+  // Counts this node as arrived. True: it is the last of `all`; none: the store does not answer.
   std::optional<bool> come(std::uint32_t turn, std::uint32_t all) {
     const auto arrived = store_.add("arrived-" + std::to_string(turn), 1, ask_limit);
     if (!arrived && !is_done(arrived.error())) return std::nullopt;
     return *arrived == all;
   }
 
-  // The last that is so far decides. Returns what was decided for that turn, whoever has; empty:
-  // the round is over for this node, or the store is.
+  // Waits for the verdict of a turn, which the last node to arrive gives. Returns it, whichever
+  // node wrote it; empty: the round is over for this node, or the store does not answer.
   std::string arrive(std::uint32_t turn, std::uint32_t all) {
     const auto is_last = come(turn, all);
     if (!is_last) return {};
     if (*is_last) return decide(turn, yes);
     const worker::deadline words_until = here_.word_limit;
     while (true) {
+      // The wait is cut into pieces of one heartbeat, in which goes_on() looks at the others.
       const duration longest = turn == 0
                                    ? std::min<duration>(here_.beat_interval, words_until.left())
                                    : here_.beat_interval;
@@ -72,6 +72,7 @@ class round_table {
       if (!error) break;
       if (error != errc::timed_out && !is_done(error)) return {};
       if (!goes_on()) return lost_.empty() ? std::string() : decide(turn, lost_);
+      // Only words have a limit: later turns take as long as their copies, watched by heartbeats.
       if (turn == 0 && words_until.passed())
         return decide(turn, std::string(silent) + who_is_late());
     }
@@ -80,7 +81,7 @@ class round_table {
     return std::move(*verdict);
   }
 
-  // Whoever comes first decides. Returns what was decided; empty: the store does not answer.
+  // The first proposal becomes the verdict. Returns the verdict; empty: the store does not answer.
   std::string decide(std::uint32_t turn, std::string_view proposed,
                      const worker::deadline& until = ask_limit) {
     auto found = store_.compare_set(verdict_key(turn), "", proposed, until);
@@ -88,7 +89,7 @@ class round_table {
     return std::move(*found);
   }
 
-  // With a heartbeat, and a look at that of the next node, from time to time.
+  // Sends a heartbeat, and checks the next node's, once per interval.
   bool goes_on() {
     if (!goes_on_()) return false;
     const auto now = std::chrono::steady_clock::now();
@@ -100,10 +101,10 @@ class round_table {
     return lost_.empty();
   }
 
-  // From now on, for signs of life. Before all have said their word there may be nothing to see.
+  // Watches that node's heartbeat. Until all words are there it may not have started.
   void watch(std::uint32_t node) { watched_ = node; }
 
-  // "apart WHY": the next node gives no sign of life.
+  // "apart WHY" if the watched node has stopped sending heartbeats.
   const std::string& lost() const { return lost_; }
   const std::string& problem() const { return problem_; }
 
@@ -128,8 +129,8 @@ class round_table {
     return "node " + nodes +
            " does not say what its vault holds (is its disk slow, or its ddprun " + "older?)";
   }
-  // Each looks at one: so of two that are silent one is seen. By this node's clock alone, and by
-  // what has changed.
+  // Each node watches one other, so of two neighbours that fail one is noticed. Only changes of the
+  // counter, timed by our own clock, are compared.
   void look_at_watched() {
     if (watched_ == here_.group_rank) return;
     const auto beats = store_.add(alive_key(watched_), 0, ask_limit);
@@ -148,13 +149,13 @@ class round_table {
   const std::function<bool()>& goes_on_;
   std::string problem_;
   std::string lost_;
-  std::uint32_t watched_ = here_.group_rank;  // itself: none
+  std::uint32_t watched_ = here_.group_rank;  // our own: none is watched
   std::chrono::steady_clock::time_point beat_again_;
-  std::int64_t beats_ = -1;  // of the node that is watched
+  std::int64_t beats_ = -1;  // of the watched node
   std::chrono::steady_clock::time_point beaten_at_;
 };
 
-// One node's way through the turns.
+// Takes one node through the turns.
 class talk {
  public:
   talk(round_table& table, const round_place& here, disagreement& why)
@@ -175,7 +176,7 @@ class talk {
       if (found.choice.parts.empty()) return found;
       const bool has_it = bring(found, [this] { return table_.goes_on(); });
       if (!table_.goes_on()) return leave(number);
-      // One that has no part is enough.
+      // One node without its part is enough to reject the entry.
       const std::string verdict = has_it ? arrive(number, with_vault) : decide(number, no);
       if (verdict == yes) return found;
       if (verdict != no) return leave(number);
@@ -203,8 +204,8 @@ class talk {
     for (std::uint32_t node = 0; node < said.size(); ++node) {
       auto word = parse_word(said[node]);
       if (!word) {
-        unread_ = "node " + std::to_string(node) + " says of its vault what cannot be read: " +
-                  std::string(core::same_version_advice);
+        unread_ = "cannot read what node " + std::to_string(node) +
+                  " says of its vault: " + std::string(core::same_version_advice);
         return false;
       }
       words.push_back(std::move(*word));
@@ -212,9 +213,9 @@ class talk {
     return words.size() == here_.nodes;
   }
 
-  // The others end their wait.
+  // Gives a verdict, so that the other nodes stop waiting.
   std::optional<agreed> leave(std::uint32_t number) {
-    if (!why_.problem.empty()) return std::nullopt;  // all know it
+    if (!why_.problem.empty()) return std::nullopt;  // the verdict says it already
     why_.problem = table_.problem();
     std::string proposed = table_.lost();
     if (!unread_.empty()) proposed = std::string(apart) + unread_;
@@ -229,7 +230,7 @@ class talk {
   round_table& table_;
   const round_place& here_;
   disagreement& why_;
-  std::string unread_;  // whose word
+  std::string unread_;  // why a node's word cannot be read
 };
 
 std::optional<round_table> open_table(const round_place& here, const std::function<bool()>& goes_on,

@@ -18,7 +18,8 @@ constexpr int low_sending_priority = 10;
 }  // namespace
 
 void buddy_copying::run() {
-  ::setpriority(PRIO_PROCESS, 0, low_sending_priority);  // of this thread alone
+  ::setpriority(PRIO_PROCESS, 0,
+                low_sending_priority);  // Linux applies it to the calling thread only
   while (true) {
     std::optional<peer> buddy;
     std::optional<std::uint32_t> saver;
@@ -37,7 +38,7 @@ void buddy_copying::run() {
   }
 }
 
-// Under the mutex.
+// Needs the mutex.
 bool buddy_copying::has_work() const {
   if (!desk_.buddy) return false;
   const auto now = std::chrono::steady_clock::now();
@@ -48,8 +49,8 @@ bool buddy_copying::has_work() const {
   return copied_ != std::pair(*desk_.buddy, newest) && !desk_.set_aside.contains(newest);
 }
 
-// Long before there is a copy: where this node is lost without one, nobody may take it for one that
-// has never saved.
+// The buddy is told long before there is a copy. If this node is lost before its first copy, no
+// other may take it for a node that has never saved.
 void buddy_copying::tell_saver_at(const peer& buddy, std::uint32_t of) {
   const auto now = std::chrono::steady_clock::now();
   if (told_ == std::pair(buddy, of) || now < tell_again_) return;
@@ -81,10 +82,10 @@ void buddy_copying::copy(const peer& buddy, const outgoing& one) {
   const std::string& name = one.newest.what.name;
   const std::string where = "node " + std::to_string(buddy.group_rank);
   const auto from = from_here(one);
-  const outcome done = !from ? outcome{.problem = "it is not there any more", .has_changed = true}
+  const outcome done = !from ? outcome{.problem = "it was removed meanwhile", .has_changed = true}
                              : put_entry(buddy, one.group_rank, *from, slowly(buddy, one));
   if (done.has_changed || done.is_abandoned) {
-    // What comes next may be there already.
+    // The entry was replaced, so a newer one may be there soon.
     try_again_ = now + look_again_interval;
     return;
   }
@@ -98,7 +99,7 @@ void buddy_copying::copy(const peer& buddy, const outgoing& one) {
                                "; training goes on, and it is tried again");
 }
 
-// On disk no worker changes it.
+// The copy on disk is preferred, because workers do not change it.
 std::optional<sent_entry> buddy_copying::from_here(const outgoing& one) const {
   if (!one.disk.empty()) {
     auto kept = from_disk(one.disk + "/" + folder_of(one.newest.what));

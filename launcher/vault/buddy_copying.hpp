@@ -1,9 +1,9 @@
-// The sending thread of a vault: it has the buddy, another node, keep the newest entry, too, never
-// faster than --vault-rate. Nobody waits for it: however slow the buddy is, this node's own copies
-// go on (copying.hpp), and at the end it is given up.
+// The sending thread of a vault: it copies the newest entry to the buddy, another node, at no more
+// than --vault-rate. Nothing waits for it: however slow the buddy is, this node's own copies
+// continue (copying.hpp), and at the end of the job a copy in progress is dropped.
 //
 // Thread rule: `run` is the thread, at a low priority; it ends when the desk says so, or stays
-// where a disk hangs.
+// blocked in a disk that hangs.
 #pragma once
 
 #include "launcher/vault/desk.hpp"
@@ -32,9 +32,9 @@ class buddy_copying {
   pace slowly(const peer& buddy, const outgoing& one);
 
   desk& desk_;
-  // It knows that this node saves, under that group rank.
+  // The buddy that knows that this node saves, and under which group rank.
   std::optional<std::pair<peer, std::uint32_t>> told_;
-  std::optional<std::pair<peer, owned_version>> copied_;  // it has that one
+  std::optional<std::pair<peer, owned_version>> copied_;  // what that buddy has
   std::chrono::steady_clock::time_point tell_again_;
   std::chrono::steady_clock::time_point try_again_;
 };

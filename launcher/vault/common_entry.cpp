@@ -11,7 +11,7 @@ namespace ddprun::launcher::vault {
 namespace {
 
 constexpr std::string_view first_of_word = "ddprun vault 2";
-constexpr std::size_t text_bytes_max = 256;  // of an address, of a token
+constexpr std::size_t text_bytes_max = 256;  // of an address or a token
 
 bool is_plain(std::string_view text) {
   return text.size() <= text_bytes_max &&
@@ -73,14 +73,15 @@ bool read_line(std::string_view line, node_word& word) {
 }
 
 using parts_by_key = std::map<entry_key, common_part>;
-using all_parts = std::map<std::uint32_t, parts_by_key>;  // by the node whose they are
+using all_parts = std::map<std::uint32_t, parts_by_key>;  // by the node that saved them
 
-// Of those of one name and origin the newest.
+// Returns the parts that may be taken; of one name and origin, only the newest.
 all_parts parts_of(const std::vector<node_word>& words) {
   all_parts all;
   const std::set<owned_version> aside = aside_of(words);
   for (std::uint32_t holder = 0; holder < words.size(); ++holder) {
     for (const held_entry& one : words[holder].held) {
+      // The node's group rank no longer exists in this smaller round.
       const bool is_of_larger_world = one.of >= words.size();
       if (is_of_larger_world || aside.contains({one.of, one.what})) continue;
       common_part& part = all[one.of][{one.what.name, one.from}];
@@ -109,7 +110,7 @@ std::set<std::uint32_t> savers_of(const std::vector<node_word>& words, const all
   return savers;
 }
 
-// By node, whatever there is of it; empty: a node that has saved lacks its part, or its vault.
+// Returns the part for each node; empty if a node that has saved lacks its part or its vault.
 std::map<std::uint32_t, common_part> parts_for(const entry_key& key, const all_parts& all,
                                                const std::set<std::uint32_t>& savers,
                                                const std::vector<node_word>& words) {
@@ -120,6 +121,7 @@ std::map<std::uint32_t, common_part> parts_for(const entry_key& key, const all_p
     if (found == all.end() || !found->second.contains(key) || !words[node].has_vault) return {};
     parts.emplace(node, found->second.at(key));
   }
+  // Only if every node of that round has saved a part, newcomers are given one of them.
   if (parts.size() != key.from.nodes) return parts;
   for (std::uint32_t node = key.from.nodes; node < words.size(); ++node) {
     if (words[node].has_vault) parts.emplace(node, parts.at(node % key.from.nodes));
@@ -188,6 +190,7 @@ common_choice choose_common(const std::vector<node_word>& words,
     for (const auto& [key, part] : first->second) {
       if (excluded.contains(key) || (newest != nullptr && part.what < newest->what)) continue;
       auto parts = parts_for(key, all, choice.savers, words);
+      // A rank that has saved needs its part; without it this entry cannot be taken.
       if (!parts.contains(first->first)) continue;
       newest = &part;
       choice.key = key;

@@ -49,7 +49,7 @@ class caller {
     std::string_view rest = *question;
     const std::string_view verb = next_word(rest);
     const auto of = whole_number<std::uint32_t>(next_word(rest));
-    if (!of) return answer("no what is not asked here");
+    if (!of) return answer("no unknown request");
     if (verb == "saves") {
       note_saver(*of);
       answer("ok");
@@ -58,7 +58,7 @@ class caller {
     } else if (verb == "get") {
       get(*of, rest);
     } else {
-      answer("no what is not asked here");
+      answer("no unknown request");
     }
   }
 
@@ -85,22 +85,24 @@ class caller {
   void put(std::uint32_t of) {
     const auto line = stream_.line(stranger_limit);
     const auto head = line ? read_head(*line) : std::nullopt;
-    if (!head) return answer("no what is no entry");
+    if (!head) return answer("no malformed entry");
     if (head->from.has_part_of(of)) note_saver(of);
     const auto is_aside = [&] { return desk_->is_set_aside({of, head->what}); };
-    // What is set aside is wanted by nobody: it counts as copied.
+    // No node wants an entry that is set aside, so the caller may count it as copied.
     if (is_aside() || is_kept(of, head->what)) return answer("have");
     const std::string disk = disk_of(copy_folder(of));
     if (const error_code error = make_private_folders(disk))
       return answer("no cannot create " + disk + ": " + error.message());
     answer("send");
-    // A number for each: one that was given up may still be cleared away while the next comes.
+    // Each call has a number of its own: an abandoned copy may still be removed while the next one
+    // starts.
     static std::atomic<std::uint64_t> calls{0};
     const std::string mark = desk_->mark + "-" + std::to_string(of) + "-" + std::to_string(++calls);
     const outcome done = keep_by(disk, head->what, mark, [&](int unfinished, manifest& made) {
       return receive_files(stream_, *head, unfinished, std::string(files_folder) + "/", made,
                            [&](std::uint64_t) { return !is_aside(); });
     });
+    // It may have been set aside while it was renamed.
     if (done.is_done() && is_aside()) set_aside_on_disk(disk, head->what);
     if (!done.is_done()) return answer("no " + done.problem);
     remove_older(disk, copies_kept);
@@ -109,7 +111,7 @@ class caller {
                                        " is kept in " + disk + ", too");
   }
 
-  // `kept`: where it is on disk; empty: it is in memory.
+  // `kept` returns the folder on disk; empty: the entry is in memory.
   std::optional<sent_entry> find(std::uint32_t of, const version& what, std::string& kept) const {
     if (desk_->is_set_aside({of, what})) return std::nullopt;
     for (const std::string& folder : {node_folder(of), copy_folder(of)}) {
@@ -137,13 +139,14 @@ class caller {
 
   void get(std::uint32_t of, std::string_view rest) {
     const auto order = whole_number<std::int64_t>(next_word(rest));
-    if (!order || !is_safe_path(rest)) return answer("no what is no entry");
+    if (!order || !is_safe_path(rest)) return answer("no malformed entry");
     std::string kept;
     const auto found = find(of, {*order, std::string(rest)}, kept);
-    if (!found) return answer("no it is not here any more");
+    if (!found) return answer("no it was removed meanwhile");
     answer(head_of(*found));
     const outcome done = send_files(stream_, *found, [](std::uint64_t) { return true; });
-    // The connection ends in the middle, and the caller asks again: it gets another one then.
+    // The connection breaks off in the middle, so the caller asks again, and is then sent another
+    // copy.
     if (!kept.empty() && (done.is_damaged || done.has_changed)) {
       desk_->note_damaged(kept);
       desk_->tell(note_level::warning, kept + " is damaged (" + done.problem + ")");
@@ -161,6 +164,7 @@ struct caller_count {
 void serve_one(const std::shared_ptr<desk>& shared, const std::shared_ptr<caller_count>& count,
                const std::string& token, int socket) {
   worker::blocking_stream stream(socket);
+  // The caller sees the connection close, and tries again later.
   if (++count->now > callers_max) {
     --count->now;
     return;
@@ -171,12 +175,12 @@ void serve_one(const std::shared_ptr<desk>& shared, const std::shared_ptr<caller
       caller(shared, std::move(lines)).serve(token);
       --count->now;
     }).detach();
-  } catch (const std::system_error&) {  // no thread: it calls again
+  } catch (const std::system_error&) {  // the system has no thread left: the caller tries again
     --count->now;
   }
 }
 
-// Until the listener is shut down.
+// Runs until the listener is shut down.
 void accept_all(const std::shared_ptr<desk>& shared, int listener, const std::string& token) {
   const unique_fd own(listener);
   const auto count = std::make_shared<caller_count>();
@@ -197,7 +201,7 @@ std::string draw_token() {
   return hex_text({drawn.data(), drawn.size()});
 }
 
-// On all addresses, of both kinds where the system has both.
+// Listens on all addresses, of IPv4 and IPv6 if the system has both.
 unique_fd listen_on(std::uint16_t port, std::string& problem) {
   for (const int family : {AF_INET6, AF_INET}) {
     unique_fd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -245,7 +249,8 @@ std::unique_ptr<copy_server> copy_server::start(std::shared_ptr<desk> shared, st
                                                 std::string& problem) {
   unique_fd listener = listen_on(port, problem);
   if (!listener) return nullptr;
-  // The thread's own descriptor: ours may be closed, and its number be another's, any time.
+  // The thread gets a descriptor of its own: ours may be closed, and its number reused, at any
+  // time.
   unique_fd second(::fcntl(listener.get(), F_DUPFD_CLOEXEC, 3));
   if (!second) {
     problem = last_system_error().message();

@@ -1,13 +1,13 @@
-// A copy server answers the vaults of the run's other nodes: it keeps copies of what they save, and
-// gives back what is here of anybody's (peer_calls.hpp has the words).
+// A copy server answers the vaults of the job's other nodes: it keeps copies of what they save, and
+// returns any entry that this node has (peer_calls.hpp has the protocol).
 //
-//   DIR/copy-of-node-3/   what node 3 has asked us to keep, the newest two
+//   DIR/copy-of-node-3/   the newest two entries that node 3 has sent us
 //
-// Who does not know its token is turned away, after `stranger_limit` at the latest; at most
-// `callers_max` are served at a time, and each is read a piece at a time.
+// A caller that does not know the token is disconnected, after `stranger_limit` at the latest. At
+// most `callers_max` are served at a time, and data is read in pieces of bounded size.
 //
-// Thread rule: a thread that accepts and one for each caller; they hold the desk, and end by
-// themselves when the server is destroyed, or their caller is silent. Errors: `problem`.
+// Thread rule: a thread that accepts and one for each caller. They hold the desk, and end by
+// themselves when the server is destroyed or their caller is silent. Errors: `problem`.
 #pragma once
 
 #include "launcher/vault/desk.hpp"
@@ -21,12 +21,11 @@ namespace ddprun::launcher::vault {
 
 inline constexpr std::size_t copies_kept = 2;  // of each other node
 
-// "copy-of-node-3"
 std::string copy_folder(std::uint32_t group_rank);
 
 class copy_server {
  public:
-  // `port`: 0: one that is free. None: it cannot listen.
+  // `port` 0 takes a free one. Returns null if it cannot listen.
   static std::unique_ptr<copy_server> start(std::shared_ptr<desk> shared, std::uint16_t port,
                                             std::string& problem);
   ~copy_server();

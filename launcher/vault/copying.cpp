@@ -15,14 +15,15 @@ using namespace std::chrono_literals;
 
 constexpr auto look_interval = 1s;
 constexpr auto retry_interval = 30s;
-// A worker that is still writing there may end in between.
+// A worker that is still writing may be killed between two tries, after which the files stay as
+// they are.
 constexpr int tries_in_a_hurry = 5;
 constexpr int low_priority = 10;
 
 }  // namespace
 
 void copying::run() {
-  ::setpriority(PRIO_PROCESS, 0, low_priority);  // of this thread alone
+  ::setpriority(PRIO_PROCESS, 0, low_priority);  // Linux applies it to the calling thread only
   while (true) {
     std::shared_ptr<const shelf> next;
     std::uint64_t hurries = 0;
@@ -37,6 +38,7 @@ void copying::run() {
       hurries = desk_.hurries_asked;
       is_ending = desk_.is_ending;
     }
+    // The old shelf gets a last look before the new one replaces it.
     const bool is_kept = look();
     if (next != here_) {
       is_all_kept_ = is_all_kept_ && is_kept;
@@ -99,9 +101,10 @@ bool copying::look() {
       leave_to_buddy(complete.back());
       return true;
     }
-    // Where this node's disk does not take it, another's may.
+    // The buddy's disk may take it even if ours does not.
     if (failed_ == complete.back().what) leave_to_buddy(complete.back());
     const std::lock_guard lock(desk_.mutex);
+    // In a hurry, the files changed while they were copied: look at them again at once.
     if (failed_ || !desk_.is_hurried()) return false;
   }
   return false;
@@ -111,7 +114,7 @@ bool copying::is_set_aside(const version& what) const {
   return desk_.is_set_aside({here_->group_rank, what});
 }
 
-// While workers run a copy takes no more than its share of the memory's and the disk's time.
+// While workers run, a copy uses only its share of the bandwidth of memory and disk.
 pace copying::slowly(const version& what) {
   const auto begun = std::chrono::steady_clock::now();
   return [this, what, begun, copied = std::uint64_t{0}](std::uint64_t bytes) mutable {

@@ -1,9 +1,9 @@
-// The copying thread of a vault: it looks through the workers' folder each second, keeps the newest
-// complete entry on disk, slowly while workers run and at once where that is asked for, and leaves
-// it to the sending thread then (buddy_copying.hpp).
+// The copying thread of a vault: once per second it looks through the workers' folder and copies
+// the newest complete entry to disk, slowly while workers run, and at full speed when a copy is
+// wanted at once. Then it hands the entry to the sending thread (buddy_copying.hpp).
 //
 // Thread rule: `run` is the thread, at a low priority; it ends when the desk says so, or stays
-// where a disk hangs.
+// blocked in a disk that hangs.
 #pragma once
 
 #include "launcher/vault/desk.hpp"
@@ -27,7 +27,7 @@ class copying {
 
  private:
   void enter(std::shared_ptr<const shelf> next);
-  // False: the newest is not on disk, though it was tried.
+  // False: the newest entry could not be copied to disk.
   bool look();
   bool keep(int memory, const entry& newest);
   void note_saver();
@@ -38,9 +38,9 @@ class copying {
 
   desk& desk_;
   std::shared_ptr<const shelf> here_;
-  std::set<std::string> on_disk_;  // names of its folders there
-  bool is_all_kept_ = true;        // of the shelves before this one
-  std::optional<version> failed_;  // to copy, the last time
+  std::set<std::string> on_disk_;  // the folders on disk, each an entry
+  bool is_all_kept_ = true;        // the newest entries of all earlier shelves are on disk
+  std::optional<version> failed_;  // the entry that could not be copied last
   std::chrono::steady_clock::time_point try_again_;
 };
 

@@ -1,6 +1,4 @@
-// When a copy may go on that takes no more than its rate.
-//
-// Thread rule: pure function.
+// Tells when a copy that is limited to a rate may continue.
 #pragma once
 
 #include <chrono>
@@ -8,10 +6,10 @@
 
 namespace ddprun::launcher::vault {
 
-// A longer wait is none that a clock can name.
+// A longer wait would overflow the clock.
 inline constexpr std::chrono::hours longest_due{24 * 365};
 
-// So many bytes have been `copied` since it has begun; `rate`: bytes each second, 0: any.
+// `copied` bytes were copied since `begun`; `rate` is in bytes per second, 0: unlimited.
 inline std::chrono::steady_clock::time_point due_at(std::chrono::steady_clock::time_point begun,
                                                     std::uint64_t copied, std::uint64_t rate) {
   if (rate == 0) return begun;

@@ -26,7 +26,7 @@ outcome wrong_stream(const std::string& what) {
   return {.problem = "the other node has sent " + what, .is_damaged = true};
 }
 
-// Of all bytes of a file, whose size must not change meanwhile.
+// Sends all bytes of a file, and fails if its size changes meanwhile.
 outcome send_content(line_stream& to, int file, const sent_file& sent, worker::checksum& sum,
                      const pace& go_on) {
   std::string piece(piece_bytes, '\0');
@@ -67,7 +67,7 @@ outcome send_file(line_stream& to, const sent_entry& one, const sent_file& sent,
   return {};
 }
 
-// Of that entry, and of no other.
+// True for paths of that entry and of no other.
 bool is_of_entry(std::string_view path, const std::string& name) {
   if (!is_safe_path(path) || !path.starts_with(name)) return false;
   const std::string_view rest = path.substr(name.size());
@@ -200,9 +200,9 @@ outcome receive_files(line_stream& from, const received_entry& head, int folder,
     const bool is_file = next_word(line) == "file";
     const auto size = whole_number<std::uint64_t>(next_word(line));
     const auto modified = whole_number<std::int64_t>(next_word(line));
-    if (!is_file || !size || !modified) return wrong_stream("what is no file");
+    if (!is_file || !size || !modified) return wrong_stream("a malformed line");
     if (!is_of_entry(line, head.what.name)) return wrong_stream("a file of another entry");
-    if (*size > left) return wrong_stream("more than it had said");
+    if (*size > left) return wrong_stream("more than it announced");
     if (made.files.size() >= received_files_max) return wrong_stream("too many files");
     left -= *size;
     const sent_file sent{std::string(line), *size, *modified, std::nullopt};
@@ -211,7 +211,7 @@ outcome receive_files(line_stream& from, const received_entry& head, int folder,
   }
   const bool is_whole =
       left == 0 && !made.files.empty() && made.files.back().modified_ns == head.what.order;
-  return is_whole ? outcome() : wrong_stream("less than it had said");
+  return is_whole ? outcome() : wrong_stream("less than it announced");
 }
 
 }  // namespace ddprun::launcher::vault

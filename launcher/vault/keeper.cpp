@@ -16,7 +16,7 @@
 namespace ddprun::launcher::vault {
 namespace {
 
-// So long a disk may give no sign of life before nothing is expected of it.
+// A disk that makes no progress for so long is given up.
 constexpr auto patience = std::chrono::seconds(30);
 constexpr auto preparation_interval = std::chrono::seconds(1);
 constexpr auto end_interval = std::chrono::milliseconds(10);
@@ -64,7 +64,7 @@ void keeper::prepare(const round_place& here,
         std::unique_lock lock(shared->preparing, std::defer_lock);
         if (!shared->is_silent) {
           lock.lock();
-        } else if (!lock.try_lock()) {  // one hangs: it was waited for once
+        } else if (!lock.try_lock()) {  // a preparation hangs, and was waited for once
           const std::lock_guard reading(shared->mutex);
           return shared->folder;
         }
@@ -164,7 +164,7 @@ void keeper::watch_end(std::uint64_t seen, int silent) {
                           " does not answer: what the workers saved last may not be "
                           "there");
         }
-        // Behind the last line that the thread has posted.
+        // Posted, so that it comes after the last line that the thread has posted.
         boost::asio::post(executor_, std::exchange(done_, nullptr));
       }));
 }

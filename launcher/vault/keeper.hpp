@@ -1,16 +1,16 @@
-// The keeper of a node's vault: a folder in memory that workers save to, whose newest complete
-// entry it keeps on disk as well (vault_rules.hpp says what that is), and on another node.
+// The keeper of a node's vault: a folder in memory to which workers save. The keeper also copies
+// the newest complete entry (vault_rules.hpp defines it) to disk and to another node.
 //
-//   prepare   before the workers of a round are started: all nodes take what each of them has, and
-//             what is missing in memory is put back
+//   prepare   before the workers of a round start: all nodes agree on an entry, and what is
+//             missing in memory is restored
 //   save_now  a worker has died, or all are to end: the newest entry is copied at once
-//   finish    at the end: the same, and the memory is given back
+//   finish    at the end: the same, and the memory is freed
 //
 // The loop never waits for a disk: one thread prepares, another copies, a third sends copies to
-// another node, and they are left behind where a disk hangs for `patience`. What goes wrong is a
+// another node. A thread whose disk hangs for `patience` is left behind. Failures are printed as a
 // line, and training goes on.
 //
-// Thread rule: the main thread; handlers come from the executor, never from inside a call.
+// Thread rule: the main thread; handlers are called from the executor, never from inside a call.
 #pragma once
 
 #include "launcher/cli/vault_options.hpp"
@@ -35,10 +35,10 @@ class keeper {
  public:
   struct wiring {
     vault_options wanted;
-    std::string mark;                                           // of this agent alone
-    std::function<std::optional<std::uint64_t>()> memory_left;  // of the node, in bytes; blocks
+    std::string mark;                                           // unique to this agent
+    std::function<std::optional<std::uint64_t>()> memory_left;  // of the node, in bytes; may block
     desk::teller say;
-    // So many bytes have been moved since `prepare`: from time to time, while that grows.
+    // Reports the bytes moved since `prepare`, from time to time, while they grow.
     std::function<void(std::uint64_t bytes)> restoring;
   };
 
@@ -47,14 +47,14 @@ class keeper {
   keeper(const keeper&) = delete;
   keeper& operator=(const keeper&) = delete;
 
-  // `ready`: with the folder for workers; empty: there is none. Another call, or `give_up`, cancels
-  // the one before.
+  // Calls `ready` with the folder for workers; empty: there is none. Another call, or `give_up`,
+  // cancels the previous one.
   void prepare(const round_place& here, std::function<void(const std::string& folder)> ready);
   void give_up();
   // The round that was prepared last has failed.
   void round_failed() { has_failed_ = true; }
   void save_now();
-  // `ends_well`: nobody needs the memory any more, whatever is on disk.
+  // `ends_well`: the memory is not needed any more, even if its entries are not on disk.
   void finish(bool ends_well, std::function<void()> done);
 
  private:
@@ -67,9 +67,9 @@ class keeper {
   std::shared_ptr<preparation> preparation_;
   background_task<std::string> preparing_;
   boost::asio::steady_timer patience_;
-  std::function<void(const std::string& folder)> ready_;  // empty: nobody waits
+  std::function<void(const std::string& folder)> ready_;  // empty: no call of `prepare` is open
   std::function<void(std::uint64_t bytes)> restoring_;
-  std::uint64_t moved_before_ = 0;  // this preparation
+  std::uint64_t moved_before_ = 0;  // before this preparation
   std::uint64_t moved_told_ = 0;
   std::function<void()> done_;
   bool has_failed_ = false;

@@ -9,7 +9,7 @@ namespace {
 constexpr std::string_view mark = "vault";
 constexpr std::string_view about_mark = "it has a vault";
 
-// In front of what else is there, if anything.
+// Puts `first` before `rest`, with `between` between them if `rest` is not empty.
 std::string in_front(std::string_view first, std::string_view between, const std::string& rest) {
   return std::string(first) + (rest.empty() ? "" : std::string(between) + rest);
 }

@@ -1,9 +1,7 @@
-// That the leader of a round has a vault, in what it gives all members (leader_data): a node
-// without one tells the others so then, and in a job without vaults no node has to say anything.
+// Marks the data that the leader gives to all members (leader_data): the leader has a vault. Only
+// then a node without one has to tell the others, so a job without vaults pays nothing.
 //
-// The bytes are "vault", or that, a blank and what others have put there.
-//
-// Thread rule: pure functions.
+// The bytes are "vault", followed by a blank and the data of others, if any.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -11,7 +9,7 @@
 namespace ddprun::launcher::vault {
 
 leader_data with_mark(leader_data given);
-// Taken off. False: it is not there; the leader has no vault, or is of an older version.
+// Removes the mark. False: there is none; the leader has no vault, or an older version.
 bool take_mark(leader_data& given);
 
 }  // namespace ddprun::launcher::vault

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr auto memory_interval = 5s;
 constexpr auto rest_min = 50ms;
 constexpr auto rest_max = 500ms;
-// What workers write at most: a rest must not be so long that all the room is filled in it.
+// The fastest that workers write, in bytes: a sleep must end before they can fill the room.
 constexpr std::uint64_t written_per_ms = 4'000'000;
 
 }  // namespace
@@ -36,6 +36,7 @@ std::vector<found_file> to_hollow(const std::vector<found_file>& found, std::uin
   for (const found_file& one : found) {
     if (one.kind != file_kind::regular || one.occupied == 0 || whole.contains(one.path)) continue;
     if (!one.is_hollow) {
+      // Hollow files are chosen in any case: their writers go on and occupy new pages.
       written.push_back(one);
       continue;
     }
@@ -57,7 +58,7 @@ bool make_hollow(int memory, const found_file& file) {
   const auto opened = open_below(memory, file.path, O_RDWR);
   struct stat facts = {};
   if (!opened || ::fstat(opened->get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
-  // First the mark: without it a file of holes would look like what was saved.
+  // The mark comes first: without it a file of holes would look like saved data.
   if (::fchmod(opened->get(), (facts.st_mode & 07777) | S_ISVTX) != 0) return false;
   if (facts.st_size == 0) return true;
   return ::fallocate(opened->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, facts.st_size) ==
@@ -101,7 +102,7 @@ std::uint64_t memory_guard::limit_now(const shelf& here, std::uint64_t occupied)
   if (::statfs(here.memory.c_str(), &facts) == 0)
     left =
         std::min<std::uint64_t>(left, facts.f_bavail * static_cast<std::uint64_t>(facts.f_bsize));
-  // Not to the last byte: others take of it, too, between two looks.
+  // Leaves a reserve, because other programs take memory between two looks, too.
   left -= left / 8;
   return left >= desk_.limit ? desk_.limit : std::min(desk_.limit, occupied + left);
 }

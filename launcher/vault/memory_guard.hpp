@@ -1,15 +1,13 @@
-// The memory guard sees to it that a vault takes no more memory than it may, whatever workers
-// write.
+// The memory guard keeps a vault within its share of memory, whatever workers write.
 //
-// The oldest whole entries go first, so that one more as large as the newest has room. What is
-// being written all the same, and has no room, is made hollow: its pages are given back as fast as
-// they are written, which the writer does not notice. So a save that is too large costs that save,
-// and neither the worker, nor the newest whole entry, nor the memory of others. A hollow file has
-// its sticky bit set, by which every agent knows it; its entry is never taken for a whole one, and
-// goes when the worker has marked it or has ended.
+// The oldest complete entries are removed first, so that there is room for one more as large as the
+// newest. A file that is still being written and has no room is made hollow: its pages are freed as
+// fast as they are written, which the writer does not notice. So a save that is too large costs
+// only that save, and not the worker, the newest complete entry, or the memory of other programs. A
+// hollow file has its sticky bit set, so that every agent recognises it; its entry never counts as
+// complete, and is removed when the worker has marked it or has ended.
 //
-// How much it may take is --vault-size, and less where the node, its cgroup or the file system has
-// less left.
+// The share is --vault-size, or less if the node, its cgroup or the file system has less left.
 //
 // Thread rule: `run` is a thread of its own; it ends when the desk says so.
 #pragma once
@@ -24,13 +22,13 @@
 
 namespace ddprun::launcher::vault {
 
-// Which of these give their pages back, the largest first, so that no more than `limit` is taken;
-// those that are hollow already do in any case. None of a whole entry.
+// Returns the files to make hollow so that no more than `limit` is occupied, the largest first, and
+// all that are hollow already. Files of complete entries are never among them.
 std::vector<found_file> to_hollow(const std::vector<found_file>& found, std::uint64_t limit);
 
-// Gives back what it occupies, and marks it. False: it is not there any more.
+// Frees the file's pages and marks it. False: the file is gone.
 bool make_hollow(int memory, const found_file& file);
-// Removes the hollow ones, with the entries that they are part of: no worker writes there.
+// Removes the hollow files and their entries. Call it while no worker writes.
 void remove_hollow(int memory);
 
 class memory_guard {
@@ -40,14 +38,14 @@ class memory_guard {
   void run();
 
  private:
-  // How long it may rest.
+  // Returns how long it may sleep.
   std::chrono::milliseconds look(const shelf& here);
   std::uint64_t limit_now(const shelf& here, std::uint64_t occupied);
 
   desk& desk_;
-  std::uint64_t left_ = 0;  // of the node's memory, at the last look
+  std::uint64_t left_ = 0;  // of the node's memory, when last asked
   std::chrono::steady_clock::time_point look_at_memory_;
-  bool is_told_ = false;  // that something does not fit
+  bool is_told_ = false;  // a warning was printed
 };
 
 }  // namespace ddprun::launcher::vault

@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view owner_file = "owner";
 constexpr std::string_view node_prefix = "node-";
 
-// Only of this user's: what others have called so is theirs.
+// The user's ID is part of the name, so that users do not collide.
 std::string own_prefix() {
   return "ddprun-vault-" + std::to_string(::geteuid()) + "-";
 }
@@ -36,7 +36,7 @@ struct dead_home {
   std::string disk;
 };
 
-// None: it is another user's, or its agent lives.
+// None: the folder is another user's, or its agent lives.
 std::optional<dead_home> lock_dead(const std::string& path) {
   struct stat facts = {};
   if (::lstat(path.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode)) return std::nullopt;
@@ -45,7 +45,7 @@ std::optional<dead_home> lock_dead(const std::string& path) {
   if (!folder) return std::nullopt;
   auto owner = open_below(folder->get(), owner_file, O_RDWR);
   if (!owner || ::flock(owner->get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
-  // Another may have taken it, and removed it, since it was opened.
+  // Another agent may have taken it over, and removed it, since it was opened.
   if (::fstat(owner->get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_nlink == 0)
     return std::nullopt;
   std::string disk = read_owner(owner->get());
@@ -71,7 +71,7 @@ memory_home::memory_home(std::string path, unique_fd owner)
 memory_home memory_home::make(const std::string& place, std::string_view mark,
                               const std::string& disk, std::string& problem) {
   const std::string path = place + "/" + own_prefix() + std::string(mark);
-  // Under another name until it is locked: else it would look like one whose agent has died.
+  // It has another name until it is locked: otherwise it would look like a dead agent's.
   const std::string unlocked = place + "/.new-" + own_prefix() + std::string(mark);
   const auto fail = [&](const std::string& what) {
     problem = what + ": " + last_system_error().message();

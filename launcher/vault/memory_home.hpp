@@ -1,11 +1,11 @@
-// A memory_home is the folder in memory that the vaults of one agent lie in:
+// A memory_home is the folder in memory that holds the vaults of one agent:
 //
-//   /dev/shm/ddprun-vault-UID-MARK/owner      "DIR\n", whose job's it is; locked while its agent
-//   lives /dev/shm/ddprun-vault-UID-MARK/node-0/    the vault of the node with group rank 0
+//   /dev/shm/ddprun-vault-UID-MARK/owner    "DIR\n", the job's --vault; locked while the agent
+//   lives /dev/shm/ddprun-vault-UID-MARK/node-0/  the vault of the node with group rank 0
 //
-// It is the user's alone (0700). The lock is the kernel's (flock), so it ends with its agent,
-// however that ends, and holds between containers that share the file system. What a dead agent
-// has left is found by it.
+// Only the user can enter it (0700). The lock is the kernel's (flock), so it ends with the agent,
+// however that ends, and works between containers that share the file system. It tells which
+// folders dead agents have left.
 //
 // Thread rule: one thread at a time; every call may block.
 #pragma once
@@ -21,26 +21,26 @@
 
 namespace ddprun::launcher::vault {
 
-// "node-0": the vault of that group rank, in memory and on disk.
+// Returns "node-0", the vault of that group rank, in memory and on disk.
 std::string node_folder(std::uint32_t group_rank);
-// And back. None: it is no such name.
+// The inverse. None: the name has another form.
 std::optional<std::uint32_t> node_in(std::string_view folder);
 
 class memory_home {
  public:
-  memory_home() = default;  // there is none
+  memory_home() = default;  // no folder
 
-  // `disk`: where its job keeps copies, a whole path; `problem`: why it could not be made.
+  // `disk` is the absolute path where the job keeps copies. `problem`: why it could not be made.
   static memory_home make(const std::string& place, std::string_view mark, const std::string& disk,
                           std::string& problem);
-  // Takes what a dead agent of this user has left for `disk`, as its owner. Those of other jobs,
-  // and how much memory each takes, are in `others`. Nothing that a living agent has is touched.
+  // Takes over what dead agents of this user have left for `disk`. The folders of other jobs are
+  // listed in `others`. Folders of living agents are not touched.
   static std::vector<memory_home> take_dead(const std::string& place, const std::string& disk,
                                             std::vector<std::string>& others);
 
   explicit operator bool() const { return static_cast<bool>(owner_); }
   const std::string& path() const { return path_; }
-  // With all that is in it.
+  // Removes the folder with its contents.
   void remove();
 
  private:
@@ -50,7 +50,7 @@ class memory_home {
   unique_fd owner_;  // locked
 };
 
-// How much room that place has; `problem`: it is no file system in memory.
+// Returns the size of that file system; `problem`: it is not in memory.
 memory_facts look_at_memory(const std::string& place, std::string& problem);
 
 }  // namespace ddprun::launcher::vault

@@ -1,13 +1,11 @@
-// Takes a line apart, word by word.
-//
-// Thread rule: pure function.
+// Splits a line into words.
 #pragma once
 
 #include <string_view>
 
 namespace ddprun::launcher::vault {
 
-// The text up to the next blank, or the line's end, taken off.
+// Takes the first word off: the text up to the next blank, or to the line's end.
 inline std::string_view next_word(std::string_view& line) {
   const std::size_t blank = line.find(' ');
   const std::string_view word = line.substr(0, blank);

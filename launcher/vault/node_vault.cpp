@@ -22,7 +22,7 @@ node_vault::node_vault(boost::asio::any_io_executor executor, wiring parts)
 
 node_vault::~node_vault() = default;
 
-// Nodes keep copies for each other, and all resume from one entry.
+// If the nodes share entries, every node has to know it.
 leader_data node_vault::given_by_leader(leader_data data) const {
   const bool is_told = is_of_nodes() && parts_.store == store_mode::agent;
   return is_told ? with_mark(std::move(data)) : data;
@@ -43,7 +43,7 @@ void node_vault::prepare(const core::start_workers& round, const std::string& st
                    });
 }
 
-// The workers do not wait for that.
+// Runs in the background: the workers do not wait for it.
 void node_vault::say_without(const core::start_workers& round, const std::string& store_address) {
   leader_data given = round.assignment.leader_data;
   if (!take_mark(given)) return;
@@ -56,7 +56,6 @@ void node_vault::say_without(const core::start_workers& round, const std::string
                 [](std::optional<bool>) {});
 }
 
-// Other nodes find this one where the leader finds it.
 round_place node_vault::place(const core::start_workers& round,
                               const std::string& store_address) const {
   const assignment& assigned = round.assignment;

@@ -1,8 +1,9 @@
-// The node_vault is this node's part in the vault of a job, round by round: where --vault asks for
-// one it has a keeper, else it says to the other nodes that it has none.
+// The node_vault is this node's part in a job's vault, round by round: with --vault it has a
+// keeper, otherwise it tells the other nodes that this node has no vault.
 //
-// Thread rule: the main thread; handlers come from the executor, but for `ready` where there is no
-// vault. Ownership: destroy it before its io_context. Errors: lines; the run goes on.
+// Thread rule: the main thread; handlers are called from the executor, except that `ready` is
+// called at once if there is no vault. Ownership: destroy it before its io_context. Errors are
+// printed as lines, and the run goes on.
 #pragma once
 
 #include "launcher/cli/vault_options.hpp"
@@ -25,15 +26,15 @@ namespace ddprun::launcher::vault {
 class node_vault {
  public:
   struct wiring {
-    vault_options wanted;  // without a disk: there is no --vault
-    std::string mark;      // of this agent alone
+    vault_options wanted;  // `disk` is empty without --vault
+    std::string mark;      // unique to this agent
     bool has_other_nodes = false;
     store_mode store = store_mode::agent;
-    std::function<std::optional<std::uint64_t>()> memory_left;  // of the node, in bytes; blocks
+    std::function<std::optional<std::uint64_t>()> memory_left;  // of the node, in bytes; may block
     desk::teller say;
-    // The workers of that round wait still, while so many bytes were put back.
+    // So many bytes were restored, and the workers of that round still wait.
     std::function<void(round_number round, std::uint64_t bytes)> restoring;
-    // This node, as others reach it from where they reach that address; empty: not known.
+    // This node's address for nodes that reach the store at that address; empty: unknown.
     std::function<std::string(const std::string& store_address)> own_address;
   };
 
@@ -42,19 +43,19 @@ class node_vault {
   node_vault(const node_vault&) = delete;
   node_vault& operator=(const node_vault&) = delete;
 
-  // What the leader gives all members; says that it has a vault, if it has.
+  // Adds the vault's mark to what the leader gives to all members, if this node has a vault.
   leader_data given_by_leader(leader_data data) const;
 
-  // Before the workers of a round are started; `store_address`: as this node dials its store. What
-  // has to be put back from a disk takes its time; without a vault `ready` is called at once.
+  // Call it before the workers of a round start. `store_address`: as this node dials the round's
+  // store. Restoring from a disk takes its time; without a vault `ready` is called at once.
   void prepare(const core::start_workers& round, const std::string& store_address,
                std::function<void()> ready);
-  // False: it is not what that round's workers wait for. Else `ready` is not called any more.
+  // Cancels the call of `ready`. False: the workers of that round do not wait for it.
   bool stop_preparing(round_number round);
-  // For the workers of the round that was prepared last; empty: none.
+  // For the workers of the round prepared last; empty: none.
   const std::string& folder() const { return folder_; }
 
-  // What had nothing to do with what the workers went on from is not held against that.
+  // Only a failure that the restored state may have caused counts against that state.
   void judge(const round_report& report);
   void save_now();
   // See keeper.
@@ -66,11 +67,11 @@ class node_vault {
   round_place place(const core::start_workers& round, const std::string& store_address) const;
 
   wiring parts_;
-  std::unique_ptr<keeper> keeper_;  // none: nobody has asked for one
+  std::unique_ptr<keeper> keeper_;  // none: there is no --vault
   std::string folder_;
-  background_task<bool> saying_;         // to the other nodes that there is none
-  bool is_told_ = false;                 // the same, to the person
-  std::optional<round_number> awaited_;  // its workers are started when that is prepared
+  background_task<bool> saying_;         // tells the other nodes that there is none
+  bool is_told_ = false;                 // the same was told to the user
+  std::optional<round_number> awaited_;  // its workers start when it is prepared
 };
 
 }  // namespace ddprun::launcher::vault

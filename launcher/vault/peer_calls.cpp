@@ -26,11 +26,10 @@ std::optional<line_stream> dial(const peer& other, const std::string& question,
   return std::nullopt;
 }
 
-// What is not the wanted word is why it is not done.
+// Any other answer than the expected one is the reason of the failure.
 outcome refused(const std::string& answer) {
   const bool is_why = answer.starts_with("no ");
-  return {.problem = is_why ? in_one_line(to_valid_utf8(answer.substr(3)))
-                            : "it does not say what it should"};
+  return {.problem = is_why ? in_one_line(to_valid_utf8(answer.substr(3))) : "unexpected answer"};
 }
 
 outcome lost(const error_code& error) {
@@ -79,7 +78,7 @@ outcome put_entry(const peer& other, std::uint32_t of, const sent_entry& one, co
   if (*answer == "have") return {};
   if (*answer != "send") return refused(*answer);
   if (outcome done = send_files(*lines, one, go_on); !done.is_done()) {
-    // It may have said why it takes no more.
+    // The other node may have sent its reason before it closed the connection.
     if (done.has_changed || done.is_damaged || done.is_abandoned) return done;
     answer = lines->line(std::chrono::seconds(1));
     return answer && answer->starts_with("no ") ? refused(*answer) : done;

@@ -1,7 +1,8 @@
-// What a vault asks of another node's: to keep a copy, to give one back, to know that it saves.
+// What a vault asks of another node's vault: to keep a copy, to send one back, to know that it
+// saves.
 //
-// A call is one connection. It begins with "ddprun-vault 2 TOKEN", the token that the other node
-// has put into the job's store, and then one line:
+// Each call is a connection. It begins with "ddprun-vault 2 TOKEN", the token that the other node
+// has put into the job's store, and one line:
 //
 //   saves OF                    -> ok
 //   put OF, then an entry's head -> have | send, then the entry follows | no WHY
@@ -10,7 +11,7 @@
 //
 // OF is the group rank of the node whose entry it is.
 //
-// Thread rule: a thread that may wait. Errors: `problem`.
+// Thread rule: a thread that may block. Errors: `problem`.
 #pragma once
 
 #include "launcher/vault/entry_stream.hpp"
@@ -35,12 +36,12 @@ struct peer {
 
 outcome tell_saver(const peer& other, std::uint32_t of);
 outcome put_entry(const peer& other, std::uint32_t of, const sent_entry& one, const pace& go_on);
-// As often as there are places where a node may have it: of one that is found to be damaged the
-// next is sent.
+// As many tries as there are places where a node may have the entry: after a damaged copy, the next
+// one is sent.
 inline constexpr int get_tries = 3;
-// Into a vault's folder in memory, whole or not at all, in place of what has its name there.
-// `has_room`: asked with its bytes before anything is taken. `from`: by whom it was saved. Where
-// the connection breaks off it is asked for again, `get_tries` times in all.
+// Gets an entry into a vault's folder in memory, completely or not at all, replacing the one of its
+// name. `has_room` is asked with its size before anything is received. `from` returns its origin.
+// If the connection breaks off, it tries again, `get_tries` times in all.
 outcome get_entry(const peer& other, std::uint32_t of, const version& what, int memory,
                   const std::function<bool(std::uint64_t bytes)>& has_room, origin& from,
                   const pace& go_on);

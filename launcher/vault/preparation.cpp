@@ -23,13 +23,14 @@
 namespace ddprun::launcher::vault {
 namespace {
 
-// The node that had this group rank before lets go of it as soon as it has heard of the new round,
-// and has copied what it had.
+// The node that had this group rank before releases the lock as soon as it has heard of the new
+// round and has finished its copy.
 constexpr auto lock_limit = std::chrono::seconds(10);
 constexpr auto lock_interval = std::chrono::milliseconds(20);
 constexpr std::uint64_t least_limit = 1 << 20;
 
-// For an agent that takes this one's memory over. Without it what lies there is of no known round.
+// For an agent that takes over this one's memory: without the record, the origin of the entries
+// would be unknown.
 void write_origins(const std::string& home, const origin_record& record) {
   const std::string name = home + "/" + std::string(origins_file);
   const std::string unfinished = name + ".new";
@@ -72,6 +73,7 @@ std::string preparation::run(const round_place& place, bool has_failed, std::uin
     const std::lock_guard lock(desk_.mutex);
     here = desk_.current;
   }
+  // With the same group rank, the folder in memory has all that this node saved.
   looks_at_disk_ = !here || here->group_rank != group_rank;
   if (looks_at_disk_) {
     here.reset();
@@ -134,7 +136,7 @@ void preparation::make_home() {
   save_what_is_left();
 }
 
-// Of an agent that was killed: its workers' files are in memory still.
+// After an agent was killed, its workers' files are still in memory.
 void preparation::save_what_is_left() {
   std::vector<std::string> others;
   for (memory_home& left : memory_home::take_dead(desk_.wanted.memory, desk_.wanted.disk, others)) {
@@ -147,7 +149,7 @@ void preparation::save_what_is_left() {
   }
 }
 
-// No worker of the round before this one is alive, and none of this one.
+// Call it between two rounds, when no worker is alive.
 void preparation::note_origins(const origin& from) {
   std::vector<owned_version> in_memory;
   for (const std::string& name : names_in(home_)) {
@@ -205,7 +207,7 @@ bool preparation::save_home(const memory_home& left) {
 
 void preparation::enter(shelf& made) {
   {
-    // The old one's disk is let go of, once what is there has been copied.
+    // The copying thread releases the lock of the old shelf when its copy is done.
     const std::lock_guard lock(desk_.mutex);
     desk_.current.reset();
     desk_.folder.clear();
@@ -242,7 +244,8 @@ unique_fd preparation::lock_disk(const std::string& disk) {
   if (!lock) return fail(last_system_error().message());
   const auto until = std::chrono::steady_clock::now() + lock_limit;
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) break;  // no locks there: they only find jobs that share a folder
+    if (errno != EWOULDBLOCK)
+      break;  // no locks on this file system: they only detect two jobs with one folder
     if (std::chrono::steady_clock::now() >= until || desk_.ticket != ticket_)
       return fail("another ddprun uses it (each job needs a --vault of its own)");
     ++desk_.progress;
@@ -266,7 +269,7 @@ void preparation::set_aside(const shelf& here, int memory) {
   const std::vector<std::string> kept =
       here.disk.empty() ? std::vector<std::string>() : kept_folders(here.disk);
   const bool is_kept = std::find(kept.begin(), kept.end(), folder_of(*bad)) != kept.end();
-  // The last one there is stays: nothing is no better.
+  // The last entry stays: starting from nothing would be no better.
   if (found.size() < 2 && kept.size() < (is_kept ? 2u : 1u)) return;
   const bool is_copied =
       is_kept || (!here.disk.empty() && keep_on_disk(memory, found.back(), here.disk,

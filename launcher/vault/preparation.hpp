@@ -1,11 +1,12 @@
-// The preparation of a vault for a round: its folder in memory is made, what a dead agent has left
-// is saved, what workers went on from in vain is set aside, and what is missing in memory is put
-// back: where there are other nodes, what all of them have, from disk or from another node.
+// The preparation of a vault for a round. It creates the folder in memory, saves what a dead agent
+// has left, sets an entry aside from which rounds keep failing, and restores what is missing in
+// memory: the common entry if there are other nodes, from disk or from another node.
 //
-// Where the node has what its workers left there, no disk is asked for anything.
+// As long as the node has what its workers left in memory, no disk is read.
 //
-// Thread rule: one preparation at a time, on a thread of its own; it may block for as long as a
-// disk hangs. Once the desk has another ticket it gives up, and writes to no folder of workers.
+// Thread rule: one preparation at a time, on a thread of its own; it may block as long as a disk
+// hangs. Once the desk has a newer ticket it gives up, and does not write to the workers' folder
+// any more.
 #pragma once
 
 #include "launcher/vault/agreement.hpp"
@@ -25,8 +26,8 @@ class preparation {
  public:
   explicit preparation(const std::shared_ptr<desk>& shared) : shared_(shared), desk_(*shared) {}
 
-  // What workers of that group rank are given as DDPRUN_VAULT; empty: nothing. `has_failed`: the
-  // round before this one.
+  // Returns the folder for DDPRUN_VAULT of that group rank's workers; empty: none. `has_failed`:
+  // the previous round has failed.
   std::string run(const round_place& here, bool has_failed, std::uint64_t ticket);
 
  private:
@@ -38,7 +39,7 @@ class preparation {
   void enter(shelf& made);
   void enter_disk(shelf& made);
   unique_fd lock_disk(const std::string& disk);
-  // For a copy: it goes on as long as this preparation is wanted.
+  // Limits a copy to the time in which this preparation is wanted.
   pace while_wanted();
   void set_aside(const shelf& here, int memory);
   void put_back(const shelf& here, int memory);
@@ -46,7 +47,7 @@ class preparation {
   std::vector<entry> complete(std::uint32_t of, int memory);
 
   // In preparation_common.cpp: what the nodes of a round have in common.
-  // False: they have not agreed.
+  // False: the nodes have not agreed.
   bool take_common(round_place here, const shelf& own, int memory);
   node_word own_word(const round_place& here);
   void add_held(node_word& word, std::uint32_t of, const std::string& disk);
@@ -60,10 +61,12 @@ class preparation {
   bool bring(const round_place& here, const shelf& own, int memory, const agreed& found,
              const std::function<bool()>& goes_on);
   bool can_do_without(const round_place& here, const agreed& found);
-  // Takes their markers away. Returns them, with the files that they have then.
+  // Removes the markers of newer entries. Returns those entries, with the files that they have
+  // then.
   std::vector<entry> unmark_newer_than(std::uint32_t of, int memory, std::int64_t order);
   void clear_away(const shelf& own, int memory, const std::vector<entry>& hidden);
-  // For a node that has none: what it has on disk counts, and its workers begin without.
+  // For a node without a vault in memory: its entries on disk count, but its workers start without
+  // one.
   void go_without_memory(const round_place& here);
   void take_asides(const shelf& own, const agreed& found);
   void hide(const round_place& here, const shelf& own, int memory, const agreed& found);
@@ -74,10 +77,10 @@ class preparation {
   std::uint64_t ticket_ = 0;
   bool is_home_made_ = false;
   std::string home_;                // empty: there is none
-  std::unique_ptr<shelf> on_disk_;  // where there is none
+  std::unique_ptr<shelf> on_disk_;  // the shelf of a node without memory_home
   bool looks_at_disk_ = false;
   trial trial_;
-  bool was_silent_ = false;  // a node, the last time
+  bool was_silent_ = false;  // a node wrote no word in the last round
 };
 
 }  // namespace ddprun::launcher::vault

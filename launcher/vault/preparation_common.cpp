@@ -1,4 +1,4 @@
-// The part of a preparation in which the nodes of a round come to one entry.
+// The part of a preparation in which the nodes of a round agree on one entry.
 #include "launcher/base/node_files.hpp"
 #include "launcher/base/text.hpp"
 #include "launcher/vault/peer_calls.hpp"
@@ -18,11 +18,11 @@
 namespace ddprun::launcher::vault {
 namespace {
 
-// A node that has said nothing once (its ddprun may be an older one) does not hold up each round.
+// A node that once wrote no word (its ddprun may be older) must not delay every round.
 constexpr std::chrono::seconds limit_after_silence{2};
 constexpr std::string_view copy_prefix = "copy-of-";
-// Of other nodes, by the numbers of an earlier world: more than so many are those of a folder that
-// all nodes share, and each names its own.
+// With more folders of other nodes than this, the folder is shared by all nodes, and each node
+// lists its own.
 constexpr std::size_t foreign_folders_max = 16;
 
 struct foreign_folder {
@@ -30,7 +30,7 @@ struct foreign_folder {
   std::string path;
 };
 
-// Those on disk that hold entries of others, and that nobody else sees to.
+// Returns the folders on disk with entries of other nodes, unless a running agent has locked them.
 std::vector<foreign_folder> foreign_folders(const std::string& disk, std::uint32_t own) {
   std::vector<foreign_folder> copies, others;
   for (const std::string& name : names_in(disk)) {
@@ -61,7 +61,7 @@ std::string numbers_of(const std::set<std::uint32_t>& nodes) {
   return text;
 }
 
-// As it is dialled from here: what the leader calls itself may be another name for others.
+// The leader is dialled at the store's address, which is known to work from here.
 std::optional<peer> peer_of(const round_place& here, const agreed& found, std::uint32_t node) {
   const node_word& word = found.words[node];
   if (word.port == 0 || node == here.group_rank) return std::nullopt;
@@ -72,7 +72,8 @@ std::optional<peer> peer_of(const round_place& here, const agreed& found, std::u
 
 }  // namespace
 
-// What is kept on disk for that node; what was hidden a moment ago may be there by a late copy.
+// Adds the entries on disk of that node. A late copy may have brought back one that was just
+// hidden.
 void preparation::add_held(node_word& word, std::uint32_t of, const std::string& disk) {
   for (const std::string& name : kept_folders(disk)) {
     const auto kept = read_manifest(disk + "/" + name);
@@ -80,7 +81,7 @@ void preparation::add_held(node_word& word, std::uint32_t of, const std::string&
       word.held.push_back({of, kept->what, kept->from});
     ++desk_.progress;
   }
-  // By an agent that is gone, too.
+  // These may have been set aside by an agent that is gone.
   for (version& what : set_aside_in(disk)) {
     const std::lock_guard lock(desk_.mutex);
     desk_.set_aside.insert({of, std::move(what)});
@@ -90,7 +91,7 @@ void preparation::add_held(node_word& word, std::uint32_t of, const std::string&
 node_word preparation::own_word(const round_place& here) {
   node_word word;
   if (!server_) {
-    // What agents that died while they took a copy have left.
+    // Removes what agents have left that died while they received a copy.
     for (const std::string& name : names_in(desk_.wanted.disk)) {
       if (name.starts_with(copy_prefix)) remove_unfinished(desk_.wanted.disk + "/" + name);
     }
@@ -191,13 +192,13 @@ void preparation::tell_who_has_none(const std::vector<node_word>& words) {
                             " no --vault: nothing that is saved there is kept or put back");
 }
 
-// What lies here as another node's.
+// Our own copy server, which has the entries of other nodes on this node.
 std::optional<peer> preparation::peer_here() const {
   if (!server_) return std::nullopt;
   return peer{0, "127.0.0.1", server_->port(), server_->token()};
 }
 
-// Whether it is on disk by now. Only what is may go from memory.
+// Makes sure that the entry is on disk: only then it may be removed from memory.
 bool preparation::is_safe(const shelf& own, int memory, const entry& one) {
   if (own.disk.empty()) return false;
   const std::vector<std::string> kept = kept_folders(own.disk);
@@ -207,7 +208,7 @@ bool preparation::is_safe(const shelf& own, int memory, const entry& one) {
   return keep_on_disk(memory, copied, own.disk, "safe-" + desk_.mark, while_wanted()).is_done();
 }
 
-// The oldest go first; what is wanted again is put back from disk.
+// Removes the oldest entries first. One that is wanted again can be restored from disk.
 bool preparation::make_room(const shelf& own, int memory, const version& wanted,
                             std::uint64_t bytes) {
   const auto has_room = [&] {
@@ -221,7 +222,7 @@ bool preparation::make_room(const shelf& own, int memory, const version& wanted,
   return has_room();
 }
 
-// Nothing goes that has its name in memory, but is another, before that is on disk.
+// Removes other entries of the wanted name from memory, once they are on disk.
 bool preparation::free_name(const shelf& own, int memory, const version& wanted) {
   for (const entry& one : complete_entries(list_files(memory))) {
     if (one.what.name != wanted.name || one.what == wanted) continue;
@@ -237,7 +238,7 @@ bool preparation::fetch(const round_place& here, const shelf& own, int memory, c
   const version& wanted = part.what;
   problem = "no node gives it";
   std::vector<std::uint32_t> holders = part.holders;
-  // What lies here, of another number that this node had, need not cross the network.
+  // This node may have the entry under an earlier group rank: then it need not cross the network.
   std::stable_partition(holders.begin(), holders.end(),
                         [&](std::uint32_t holder) { return holder == here.group_rank; });
   for (const std::uint32_t holder : holders) {
@@ -270,8 +271,8 @@ bool preparation::fetch(const round_place& here, const shelf& own, int memory, c
   return false;
 }
 
-// From a disk of this node, else from another node. Nothing is hidden yet: another node may not
-// have its part after all.
+// Restores this node's part from its own disk, or else from another node. Newer entries are not
+// hidden yet, because another node may fail to get its part.
 bool preparation::bring(const round_place& here, const shelf& own, int memory, const agreed& found,
                         const std::function<bool()>& goes_on) {
   const auto part = found.choice.parts.find(here.group_rank);
@@ -301,11 +302,12 @@ bool preparation::bring(const round_place& here, const shelf& own, int memory, c
   desk_.tell(note_level::warning,
              wanted.name + " cannot be put back (" + problem + ")" +
                  (is_needed ? ": the one before it is taken"
-                            : ": this node, which has saved nothing yet, begins without"));
+                            : ": this node, which has saved nothing yet, starts without one"));
   return !is_needed;
 }
 
-// Its workers will begin without: what this node has had a part of, no node takes.
+// Workers of this node start without an entry, so no node may take one of which this node saved a
+// part.
 bool preparation::can_do_without(const round_place& here, const agreed& found) {
   if (!found.choice.savers.contains(here.group_rank) ||
       !found.choice.parts.contains(here.group_rank))
@@ -316,7 +318,7 @@ bool preparation::can_do_without(const round_place& here, const agreed& found) {
   return false;
 }
 
-// Those that are set aside as well: one may have come back from another node.
+// Set-aside entries are included, because one may have come back from another node.
 std::vector<entry> preparation::unmark_newer_than(std::uint32_t of, int memory,
                                                   std::int64_t order) {
   std::vector<entry> hidden;
@@ -348,7 +350,7 @@ void preparation::clear_away(const shelf& own, int memory, const std::vector<ent
   }
 }
 
-// What another node has set aside, here too: a copy would bring it back.
+// Sets aside what another node has set aside: a copy of it here would bring it back.
 void preparation::take_asides(const shelf& own, const agreed& found) {
   const std::set<owned_version> aside = aside_of(found.words);
   {
@@ -365,15 +367,15 @@ void preparation::take_asides(const shelf& own, const agreed& found) {
     put_aside(one.of, one.path);
 }
 
-// What is newer here than what all go on from: one of its name that comes later must not be taken
-// for a part of it.
+// Hides what is newer here than the common entry: a later entry of the same name must not be mixed
+// with it.
 void preparation::hide(const round_place& here, const shelf& own, int memory, const agreed& found) {
   const auto order_of = [&](std::uint32_t node) {
     const auto part = found.choice.parts.find(node);
     return part == found.choice.parts.end() ? std::int64_t{-1} : part->second.what.order;
   };
   const std::int64_t own_order = order_of(here.group_rank);
-  // Before a disk is asked for anything: where that hangs the workers are started nonetheless.
+  // The markers go before any disk is used: if the disk hangs, the workers start nonetheless.
   const std::vector<entry> hidden = unmark_newer_than(here.group_rank, memory, own_order);
   take_asides(own, found);
   clear_away(own, memory, hidden);
@@ -383,9 +385,9 @@ void preparation::hide(const round_place& here, const shelf& own, int memory, co
   }
   if (here.group_rank != 0 || !found.choice.is_any_newer) return;
   if (found.choice.parts.empty()) {
-    desk_.tell(note_level::warning,
-               "no entry has one name on every node that has saved one (nodes " +
-                   numbers_of(found.choice.savers) + "): the workers begin without");
+    desk_.tell(note_level::warning, "no entry is on every node that has saved one (nodes " +
+                                        numbers_of(found.choice.savers) +
+                                        "): the workers start without one");
   } else {
     desk_.tell(note_level::info, "not every node has the newest entry: all go on from " +
                                      found.choice.parts.begin()->second.what.name);
@@ -395,7 +397,7 @@ void preparation::hide(const round_place& here, const shelf& own, int memory, co
 void preparation::go_without_memory(const round_place& here) {
   if (!here.is_together || here.nodes == 1 || here.store_port == 0) return;
   if (!on_disk_ || on_disk_->group_rank != here.group_rank) {
-    on_disk_.reset();  // another node may want its lock
+    on_disk_.reset();  // another node may need its lock
     auto made = std::make_unique<shelf>();
     made->group_rank = here.group_rank;
     enter_disk(*made);

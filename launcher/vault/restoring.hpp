@@ -1,5 +1,5 @@
-// Says how far an entry has come that is put back, at its begin and from time to time: the workers
-// wait for it.
+// Reports the progress of restoring an entry, at the beginning and from time to time, because the
+// workers wait for it.
 #pragma once
 
 #include "launcher/vault/desk.hpp"
@@ -12,10 +12,10 @@ namespace ddprun::launcher::vault {
 
 class restoring {
  public:
-  // `where`: "node 3", a folder.
+  // `where` is "node 3" or a folder.
   restoring(desk& to, std::string name, std::string where);
 
-  // It has so many bytes; from the beginning, where it was under way already.
+  // The entry has `all` bytes. A second call starts it anew.
   void begin(std::uint64_t all);
   void add(std::uint64_t bytes);
 

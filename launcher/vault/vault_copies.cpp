@@ -1,4 +1,4 @@
-// The copies of entries, to disk and back.
+// Copies entries to disk and back.
 #include "launcher/base/write_all.hpp"
 #include "launcher/vault/open_below.hpp"
 #include "launcher/vault/vault_files.hpp"
@@ -28,7 +28,7 @@ outcome changed_problem(const std::string& path) {
   return {.problem = path + " was written to meanwhile", .has_changed = true};
 }
 
-// At most `size` bytes; `sum` of those that were there.
+// Copies exactly `size` bytes, or fails; `sum` covers what was copied.
 outcome copy_bytes(int from, int to, const std::string& path, std::uint64_t size,
                    worker::checksum& sum, const pace& go_on) {
   std::string piece(std::min<std::uint64_t>(copied_at_once, size + 1), '\0');
@@ -70,7 +70,7 @@ outcome keep_file(int memory, const found_file& file, int disk, manifest& made, 
   return {};
 }
 
-// So that the names outlive a crash of the machine, too.
+// Makes the names survive a crash of the machine.
 bool sync_folders(int disk, const manifest& made) {
   std::set<std::string> folders = {"."};
   for (const kept_file& one : made.files) {
@@ -189,7 +189,7 @@ outcome keep_by(const std::string& disk, const version& what, std::string_view m
   const std::string name = folder_of(what);
   if (done.is_done() &&
       ::renameat(folder->get(), unfinished.c_str(), folder->get(), name.c_str()) != 0) {
-    // Another has kept the same before us.
+    // The same entry was copied by another thread first.
     if (errno != EEXIST && errno != ENOTEMPTY) done = system_problem("cannot rename a folder");
   }
   if (done.is_done() && ::fsync(folder->get()) != 0) done = system_problem("cannot write " + disk);

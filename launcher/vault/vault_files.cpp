@@ -1,4 +1,4 @@
-// Folders and their contents; the copies are in vault_copies.cpp.
+// Folders and their contents; vault_copies.cpp has the copies.
 #include "launcher/vault/vault_files.hpp"
 
 #include "launcher/base/node_files.hpp"
@@ -22,8 +22,8 @@ constexpr int depth_max = 12;
 constexpr std::size_t files_max = 100'000;
 constexpr std::string_view aside_prefix = "set-aside-";
 constexpr std::string_view hidden_prefix = "not-everywhere-";
-// Of what has such a name the manifest stays longer than the files: a copy elsewhere must not bring
-// it back.
+// The manifests of set-aside entries outlive the files, so that a copy elsewhere cannot bring an
+// entry back.
 constexpr std::size_t known_aside = 64;
 
 struct close_stream {
@@ -47,7 +47,7 @@ void list_into(std::vector<found_file>& found, unique_fd folder, const std::stri
                int depth) {
   const std::unique_ptr<DIR, close_stream> stream(::fdopendir(folder.get()));
   if (!stream) return;
-  const int at = folder.release();  // the stream's from now on
+  const int at = folder.release();  // owned by the stream from now on
   while (const dirent* const each = ::readdir(stream.get())) {
     const std::string name = each->d_name;
     if (name == "." || name == "..") continue;
@@ -61,7 +61,7 @@ void list_into(std::vector<found_file>& found, unique_fd folder, const std::stri
   }
 }
 
-// Of those with that prefix; the newest `whole` keep their files.
+// Removes old entries with that prefix; the newest `whole` keep their files.
 void remove_old_asides(const std::string& disk, int folder, std::string_view prefix,
                        std::size_t whole) {
   std::vector<std::string> names = names_in(disk);
@@ -73,7 +73,7 @@ void remove_old_asides(const std::string& disk, int folder, std::string_view pre
   }
 }
 
-// In place of what has that name already.
+// Replaces an older one of the same name.
 bool rename_aside(int folder, const std::string& name, std::string_view prefix) {
   const std::string aside = std::string(prefix) + name;
   remove_below(folder, aside);
@@ -107,11 +107,11 @@ void remove_below(int folder, std::string_view path) {
   const std::filesystem::path at =
       "/proc/self/fd/" + std::to_string(parent ? parent.get() : folder) + "/" + std::string(path);
   std::error_code ignored;
-  std::filesystem::remove_all(at, ignored);  // follows no link below
+  std::filesystem::remove_all(at, ignored);  // does not follow links
 }
 
 void remove_entry(int folder, std::string_view name) {
-  // Without its marker first: a reader that comes now finds no entry, rather than half of one.
+  // The marker goes first: a reader then sees no entry, rather than half of one.
   remove_below(folder, std::string(name) + std::string(marker_name));
   remove_below(folder, std::string(name) + "/" + std::string(marker_name));
   remove_below(folder, name);
@@ -148,6 +148,7 @@ void remove_older(const std::string& disk, std::size_t count) {
   const std::vector<std::string> names = kept_folders(disk);
   const auto folder = open_folder(disk);
   for (std::size_t index = count; folder && index < names.size(); ++index) {
+    // Without its manifest, a half-removed entry does not count.
     remove_below(folder->get(), names[index] + "/" + std::string(manifest_file));
     remove_below(folder->get(), names[index]);
   }

@@ -1,4 +1,4 @@
-// The manifest of a vault's entry on disk: what it was called, and its files with their checksums.
+// The manifest of a vault's entry on disk: its name, and its files with their checksums.
 //
 //   ddprun vault 1
 //   order 1732606339000000000
@@ -8,9 +8,9 @@
 //   ...
 //   end 03aa6f6d3b1f2c55
 //
-// "saved" is there where it is known by whom (origin.hpp). Sizes in bytes, XXH3 with 64 bits in
-// hexadecimal, times in ns since 1970; the marker is the last file. Behind "end" is the checksum of
-// all lines above it.
+// "saved" is there if the origin is known (origin.hpp). Sizes are in bytes, checksums are XXH3 with
+// 64 bits in hexadecimal, times in ns since 1970; the marker is the last file. "end" has the
+// checksum of all lines above it.
 #pragma once
 
 #include "launcher/vault/vault_rules.hpp"
@@ -24,7 +24,7 @@
 namespace ddprun::launcher::vault {
 
 inline constexpr std::string_view manifest_file = "ddprun-vault.manifest";
-// The entry's files lie below it, under the names that they have in the vault.
+// The entry's files are below it, under their names in the vault.
 inline constexpr std::string_view files_folder = "files";
 
 struct kept_file {
@@ -43,7 +43,7 @@ struct manifest {
 };
 
 std::string to_text(const manifest& written);
-// None: it is damaged, of another version, or names what may not be opened.
+// None: the text is damaged, of another version, or has an unsafe path.
 std::optional<manifest> parse_manifest(std::string_view text);
 
 }  // namespace ddprun::launcher::vault

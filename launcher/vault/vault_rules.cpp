@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::string_view manifest_of_snapshot = "manifest.json";
 constexpr std::string_view metadata_of_dcp = ".metadata";
-// worker/snapshot notes in a snapshot that is there already who has gone on from it.
+// worker/snapshot adds these files to a complete snapshot, to record who has resumed from it.
 constexpr std::string_view note_of_snapshot = "resumed-";
 constexpr std::size_t order_digits = 20;
 
 struct split_path {
-  std::string_view folder;  // empty: the vault's own
+  std::string_view folder;  // empty: the vault's own folder
   std::string_view name;
 };
 
@@ -34,7 +34,7 @@ bool is_below(std::string_view path, std::string_view folder) {
   return path.size() > folder.size() + 1 && path.starts_with(folder) && path[folder.size()] == '/';
 }
 
-// The entry that this file marks; empty: none.
+// Returns the entry that this file marks; empty: it is no marker.
 std::string_view marked_by(std::string_view path) {
   const auto [folder, name] = split_last(path);
   if (name == marker_name) return folder;
@@ -47,7 +47,7 @@ std::string_view marked_by(std::string_view path) {
 
 using files = std::vector<found_file>;
 
-// `found` is sorted by path, so all that is below a folder stands together.
+// `found` is sorted by path, so everything below a folder is contiguous.
 entry gather(const files& found, std::string_view name, const found_file& marker) {
   entry made;
   made.what = {marker.modified_ns, std::string(name)};
@@ -91,14 +91,14 @@ std::vector<entry> complete_entries(files found) {
   for (const found_file& one : found) {
     const std::string_view name = marked_by(one.path);
     if (name.empty() || one.kind != file_kind::regular) continue;
-    // Our own word goes before what a library has written.
+    // Our marker takes precedence over a library's.
     const found_file*& marker = markers[name];
     if (marker == nullptr || one.path.ends_with(marker_name)) marker = &one;
   }
   std::vector<entry> complete;
   std::string_view outer;
   for (const auto& [name, marker] : markers) {
-    if (!outer.empty() && is_below(name, outer)) continue;  // a part of that one
+    if (!outer.empty() && is_below(name, outer)) continue;  // it is a part of the outer entry
     outer = name;
     entry made = gather(found, name, *marker);
     if (is_complete(made)) complete.push_back(std::move(made));

@@ -260,8 +260,8 @@ def test_nothing_is_taken_where_a_node_has_lost_all_that_it_had(cluster, make_ho
     nodes.lose(b, 1)
     c = nodes.start("node-c", 2)
     cluster.started(2, 2)
-    a.says(r"warning: vault: no entry has one name on every node that has saved one "
-           r"\(nodes 0, 1\): the workers begin without")
+    a.says(r"warning: vault: no entry is on every node that has saved one "
+           r"\(nodes 0, 1\): the workers start without one")
     assert [seen(cluster, rank, 2)[1] for rank in (0, 1)] == [[], []]
     cluster.finish(2)
     assert [a.wait(), c.wait()] == [0, 0]

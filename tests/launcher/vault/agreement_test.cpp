@@ -242,7 +242,7 @@ TEST_CASE("a word that cannot be read is one line for all, at once", "[vault]") 
   const result_of made = table.start(table.place(0), always, has_it).get();
   CHECK_FALSE(made.found);
   CHECK(made.why.problem ==
-        "node 1 says of its vault what cannot be read: use the same version of ddprun on every "
+        "cannot read what node 1 says of its vault: use the same version of ddprun on every "
         "node");
   const auto verdict = store->get("ddprun-vault/3/verdict-1", patience);
   REQUIRE(verdict);

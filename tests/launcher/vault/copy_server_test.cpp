@@ -203,7 +203,7 @@ TEST_CASE("a copy that is damaged, given up or too large is none", "[vault]") {
       get_entry(test.there, 1, sent.what, folder.get(), up_to(4 << 20), from, all_of_it).is_done());
   CHECK(list_files(folder.get()).empty());
   CHECK(get_entry(test.there, 1, {5, "step-9"}, folder.get(), up_to(1), from, all_of_it).problem ==
-        "it is not here any more");
+        "it was removed meanwhile");
 }
 
 TEST_CASE("where one of two that are here is damaged the other is sent", "[vault]") {
@@ -275,10 +275,10 @@ TEST_CASE("a stranger is turned away, and odd words are refused", "[vault]") {
   }
   CHECK(test.answer_to(std::string(100'000, 'x')).empty());
   CHECK(test.told().find("does not belong to this job") != std::string::npos);
-  CHECK(test.greeted("steal 0\n") == "no what is not asked here\n");
-  CHECK(test.greeted("put x\n") == "no what is not asked here\n");
-  CHECK(test.greeted("put 1\nentry 5 5 0 - ../a\n") == "no what is no entry\n");
-  CHECK(test.greeted("get 1 5 /etc/passwd\n") == "no what is no entry\n");
+  CHECK(test.greeted("steal 0\n") == "no unknown request\n");
+  CHECK(test.greeted("put x\n") == "no unknown request\n");
+  CHECK(test.greeted("put 1\nentry 5 5 0 - ../a\n") == "no malformed entry\n");
+  CHECK(test.greeted("get 1 5 /etc/passwd\n") == "no malformed entry\n");
   const std::string put = "put 1\nentry 5 5 0 - a\n";
   for (const std::string odd :
        {"file 5 1 b/x\n", "file 5 1 a/../b\n", "file 5 1 /a\n", "file 6 1 a\n", "file -1 1 a\n",
