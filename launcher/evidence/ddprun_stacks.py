@@ -1,11 +1,11 @@
 """Lets a worker report where its threads are when the agent asks by a signal.
 
-The handler is faulthandler's. It is written in C and needs neither the GIL nor a point at which the
-script is interruptible, so it answers from an endless loop and from inside a library. It writes into
-an anonymous memory file, which the agent finds by its name (see stack_request.hpp).
+The handler is faulthandler's. It is written in C and needs neither the GIL nor a point at which
+the script is interruptible, so it answers from an endless loop and from inside a library. It writes
+into an anonymous memory file, which the agent finds by its name (see stack_request.hpp).
 
-A script can notice the handler of a real-time signal and one more descriptor, just below 1024, which
-its children do not inherit. If any part cannot be set up, the worker starts without it.
+A script can notice the handler of a real-time signal and one more descriptor, just below 1024,
+which its children do not inherit. If any part cannot be set up, the worker starts without it.
 
 If NCCL can be asked for its counts (NCCL_RAS_ADDR is set), the next lower signal gets a Python
 handler and a file of its own. That handler runs when the main thread returns from the library call

@@ -1,7 +1,7 @@
 // A memory_home is the folder in memory that holds the vaults of one agent:
 //
-//   /dev/shm/ddprun-vault-UID-MARK/owner    "DIR\n", the job's --vault; locked while the agent
-//   lives /dev/shm/ddprun-vault-UID-MARK/node-0/  the vault of the node with group rank 0
+//   /dev/shm/ddprun-vault-UID-MARK/owner    "DIR\n", the job's --vault; locked
+//   /dev/shm/ddprun-vault-UID-MARK/node-0/  the vault of the node with group rank 0
 //
 // Only the user can enter it (0700). The lock is the kernel's (flock), so it ends with the agent,
 // however that ends, and works between containers that share the file system. It tells which

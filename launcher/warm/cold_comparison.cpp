@@ -38,7 +38,7 @@ void cold_comparison::signalled(pid_t pid) {
   timer_.cancel();
 }
 
-// Some modules more or less are imported by chance, and the last ones are late ones.
+// The list varies by chance, and the last modules are imported late, so nine tenths are enough.
 void cold_comparison::look() {
   const bool has_imported = record_->bytes() >= failed_.bytes / 10 * 9;
   timer_.expires_after(has_imported ? options_.lives_after : options_.look_pause);

@@ -1,13 +1,13 @@
-// A cold_comparison finds out whether a worker that has failed at once after a warm start failed by
-// that: what becomes of the worker of the same local rank that is started cold.
+// A cold_comparison finds out whether a worker that failed right after a warm start failed because
+// of it. It watches the next worker of the same local rank, which is started cold:
 //
-//   - It ends in the same way: it is the script.
-//   - It ends well, or lives on after it has imported what the other had: it was the warm start.
-//   - It is stopped, or ends in another way: that shows nothing, and the next one is compared.
+//   - It ends in the same way: the script is the reason.
+//   - It ends well, or lives on after it has imported what the other had: the warm start is.
+//   - It is stopped, or ends in another way: that proves nothing, and the next one is compared.
 //
-// How long it lives shows nothing by itself: its imports take seconds that a warm worker is spared.
+// Its lifetime alone proves nothing, because its imports take seconds that a warm worker is spared.
 //
-// Thread rule: the main thread; events come on the executor or from the end of a worker, and may
+// Thread rule: the main thread; events come from the executor or the end of a worker, and may
 // destroy the comparison. Ownership: the spawner must outlive it.
 #pragma once
 
@@ -31,10 +31,10 @@ class cold_comparison {
   struct suspect {
     std::string rank;         // "LOCAL_RANK=1"
     exit_status status;       // how it has ended
-    std::uint64_t bytes = 0;  // of the list of what was imported for it
+    std::uint64_t bytes = 0;  // of its list of imports
   };
   struct options {
-    std::chrono::milliseconds look_pause{500};  // between looks at what was imported
+    std::chrono::milliseconds look_pause{500};  // between looks at the list of imports
     std::chrono::milliseconds lives_after{5000};
     int stack_signal = 0;  // as in warm_options
   };
@@ -48,10 +48,10 @@ class cold_comparison {
   cold_comparison(const cold_comparison&) = delete;
   cold_comparison& operator=(const cold_comparison&) = delete;
 
-  // Starts a worker cold, and watches it where it is of that local rank.
+  // Starts a worker cold, and watches it if it has that local rank.
   spawn_result spawn(const spawn_request& request, spawn_handlers handlers);
 
-  // One that was sent a signal by us proves nothing by its end.
+  // The end of a worker that we have signalled proves nothing.
   void signalled(pid_t pid);
 
  private:
@@ -63,7 +63,7 @@ class cold_comparison {
   options options_;
   events handlers_;
   std::optional<recording> record_;
-  pid_t pid_ = -1;  // that is compared; -1: none runs
+  pid_t pid_ = -1;  // the compared worker; -1: none runs
   boost::asio::steady_timer timer_;
   lifetime alive_;
 };

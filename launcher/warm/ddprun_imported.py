@@ -1,13 +1,13 @@
-"""Keeps what was imported ahead out of a warm worker's sight until the script imports it.
+"""Hides modules that were imported ahead from a warm worker until the script imports them.
 
-A worker that is started cold begins with few modules, and each import adds those that it brings. A
-zygote notes which import has brought which; in a worker they come back just so, by a finder in
-sys.meta_path, and sys.modules is at each moment what it would be.
+A worker that is started cold begins with few modules, and each import adds those that it brings in.
+A zygote records which import has brought in which; in a worker a finder in sys.meta_path returns
+them in the same way, so that sys.modules has at each moment what it would have after a cold start.
 
-Where the script imports something before its turn, all that was imported earlier comes with it, as
-that may be what it is built upon: rather a module too many than one that is missing. But an
-earlier one that would seed or draw at a time that is not its own waits to be imported, and so do
-those that are seen to be built upon it, unless the script's import is seen to be so, too.
+If the script imports something earlier than expected, all that was imported before it comes with
+it, because it may depend on that: one module too many is better than a missing one. But an import
+that would seed or draw random numbers at the wrong time stays hidden, and so do those that are
+known to depend on it, unless the script's import is known to depend on it, too.
 """
 
 import sys
@@ -17,7 +17,7 @@ import ddprun_settings as settings
 
 
 class _Loader:
-    """Gives a module back that was imported ahead, with all that its import has brought."""
+    """Returns a module that was imported ahead, with all that its import has brought in."""
 
     def __init__(self, ahead, name):
         self._ahead = ahead
@@ -27,12 +27,12 @@ class _Loader:
         return None
 
     def exec_module(self, module):
-        # Python takes what it finds in sys.modules by now in the place of the empty one.
+        # Python replaces the empty module by the one that it finds in sys.modules after this.
         self._ahead.show(self._name)
 
 
 def _home(value):
-    """The name of the module that has made it, or its class."""
+    """The name of the module that has made the value, or its class."""
     try:
         made = value if isinstance(value, (type, type(_home))) else type(value)
         home = made.__module__
@@ -42,7 +42,7 @@ def _home(value):
 
 
 def _closure(of, edges):
-    """These, and all that is reached from them."""
+    """These, and all that can be reached from them."""
     reached, waiting = set(of), list(of)
     while waiting:
         new = edges.get(waiting.pop(), set()) - reached
@@ -52,27 +52,27 @@ def _closure(of, edges):
 
 
 class ImportedAhead:
-    """First in the sys.meta_path of a warm worker."""
+    """The first finder in the sys.meta_path of a warm worker."""
 
     def __init__(self):
-        self._brought = {}   # an import, in order: the names that it has added to sys.modules
-        self._import_of = {}  # a name: the import that has added it
-        self._settings = {}  # an import: what it has set
-        self._folders = {}   # an import: {folder: finder} of sys.path_importer_cache
-        self._hidden = {}    # name: module; in a worker
-        self._children = {}  # name: (module of the package, attribute) that it is to be put back at
-        self._bases = {}     # an import: those that it is seen to be built upon; in a worker
-        self.known = {}      # name: what it is to take again (ddprun_known.py)
+        self._brought = {}  # import, in order: the names that it has added to sys.modules
+        self._import_of = {}  # name: the import that has added it
+        self._settings = {}  # import: the settings that it has changed
+        self._folders = {}  # import: {folder: finder} of sys.path_importer_cache
+        self._hidden = {}  # name: module; in a worker
+        self._children = {}  # name: (module of the package, attribute) to restore
+        self._bases = {}  # import: the imports that it depends on; in a worker
+        self.known = {}  # name: what it has to draw again (ddprun_known.py)
 
     def bring(self, name, generators):
-        """Imports it; how many random numbers have been drawn that a worker is to draw again."""
+        """Imports it. Returns how many random numbers it drew that a worker has to draw again."""
         before, set_before = set(sys.modules), settings.look()
         looked_into = set(sys.path_importer_cache)
         sys.meta_path.insert(0, generators)
         try:
             __import__(name)
         except BaseException:
-            pass  # it may be there for the script only; nobody has asked us for it
+            pass  # it may work in the script only, and nobody asked us for it
         if generators in sys.meta_path:
             sys.meta_path.remove(generators)
         brought = [one for one in sys.modules if one not in before]
@@ -87,7 +87,7 @@ class ImportedAhead:
         return sum(one.words for one in known.values())
 
     def leaves_seeded(self, name, generator, state):
-        """That import has given the generator this state."""
+        """Records that this import has given the generator this state."""
         self._settings[name].append(("generator", generator, None, state))
 
     def hide(self):
@@ -119,7 +119,7 @@ class ImportedAhead:
                 delattr(parent, child)
                 self._children[name] = (parent, child)
             except Exception:
-                pass  # it stays
+                pass  # then it stays visible
 
     def holds(self, name):
         return name in self._hidden
@@ -135,15 +135,15 @@ class ImportedAhead:
 
     @staticmethod
     def _is_only_asked_for():
-        """By importlib.util.find_spec(): the file itself is to be found."""
+        """True for importlib.util.find_spec(): its caller wants the spec of the file itself."""
         try:
             asking = sys._getframe(3)
-        except ValueError:  # nothing of Python's asks
+        except ValueError:  # called from C, not by Python code
             return False
         return asking.f_globals.get("__name__") == "importlib.util"
 
     def show(self, name):
-        """Called by the import of it."""
+        """Called when the script imports the module."""
         last = self._import_of[name]
         sys.modules[name] = self._hidden[name]
         for one in self._coming_with(last):
@@ -167,12 +167,12 @@ class ImportedAhead:
         return [one for one in order if one not in held]
 
     def _takes(self, one):
-        """Whether it draws or seeds, or looks at its rank, at the time of its import."""
+        """True if it draws, seeds, or reads its rank while it is imported."""
         return any(name in self.known for name in self._brought[one]) or \
             any(change[0] == "generator" for change in self._settings.get(one, ()))
 
     def _look_at_bases(self, imports):
-        """Which imports each of these has modules of, or classes or functions."""
+        """Finds the imports whose modules, classes or functions each of these uses."""
         new = [one for one in imports if one not in self._bases]
         if not new:
             return
@@ -186,7 +186,7 @@ class ImportedAhead:
                 module = self._hidden.get(brought)
                 found.update(names.get(id(value)) or _home(value)
                              for value in list(getattr(module, "__dict__", {}).values()))
-                # Who has a package finds in it what somebody has imported of it.
+                # A user of a package sees all its submodules that anyone has imported.
                 found.update(children.get(id(module), ()))
             self._bases[one] = {self._import_of[name] for name in found
                                 if name in self._import_of} - {one}

@@ -1,10 +1,10 @@
-"""What well-known packages take from chance, or from their rank, as they are imported, and keep.
+"""What well-known packages draw from random numbers, or read from their rank, while imported.
 
-A worker that is forked would have the zygote's. So it is taken again where the script comes to the
+A forked worker would keep the zygote's values. So they are drawn again when the script reaches the
 import, as the package itself does it: from the worker's own generator, with as many numbers drawn,
-so that all which come later are the same even if the script has seeded it. A package that does
-otherwise than is known here (another version) draws another number of words, or has no such
-attribute, and is dropped as any other.
+so that all later numbers are the same even if the script has seeded it. A package of another
+version, which does it in another way, draws another number of words or lacks the attribute; it is
+then not imported ahead, like any other that draws.
 """
 
 import sys
@@ -15,18 +15,18 @@ class _Known:
     reads_rank = False
 
     def fits(self, module):
-        """Whether it keeps what is known here."""
+        """Tells whether the module is of a known version."""
         return True
 
     def forget(self, module):
-        """What other modules would see before it is imported."""
+        """Removes what other modules could see before the import."""
 
     def take_again(self, module):
         raise NotImplementedError
 
 
 class _RichStyle(_Known):
-    """Where the numbers of its links begin."""
+    """The number at which its link IDs begin."""
     words = 1
 
     def fits(self, module):
@@ -38,7 +38,7 @@ class _RichStyle(_Known):
 
 
 class _HubSession(_Known):
-    """What a process calls itself to the hub."""
+    """The name of the process in requests to the hub."""
 
     def fits(self, module):
         return len(getattr(module, "SESSION_ID", "")) == 32 and hasattr(module, "uuid4")
@@ -48,7 +48,7 @@ class _HubSession(_Known):
 
 
 class _SympyDummy(_Known):
-    """Where the numbers of its dummies begin."""
+    """The number at which its dummy symbols begin."""
 
     def fits(self, module):
         return isinstance(_found(module.__name__, "Dummy._base_dummy_index"), int)
@@ -58,7 +58,7 @@ class _SympyDummy(_Known):
 
 
 class _RankZero(_Known):
-    """Lightning's: only this rank prints. It may have been set before."""
+    """Lightning's: only rank 0 prints. The script may have set it before."""
     reads_rank = True
 
     def fits(self, module):
@@ -73,7 +73,7 @@ class _RankZero(_Known):
 
 
 class _MetricsRank(_Known):
-    """As Lightning's, but its own, and no other can have set it."""
+    """Like Lightning's, but a copy of its own, which only this module sets."""
     reads_rank = True
 
     def fits(self, module):
@@ -89,8 +89,8 @@ _KNOWN = {"rich.style": _RichStyle(), "transformers.utils.hub": _HubSession(),
           "lightning_fabric.utilities.rank_zero": _RankZero(),
           "torchmetrics.utilities.prints": _MetricsRank()}
 
-# Generators that are drawn from during an import, by nothing that stays: sympy asks itself in any
-# order what it assumes, and keeps the answers; what else it draws is taken again.
+# Draws from these generators leave nothing behind: sympy computes assumptions in a random order and
+# caches the results. The rest of what it draws is drawn again.
 _UNSEEN = (("sympy.core.random", "_assumptions_rng"), ("sympy.core.symbol", "Dummy._prng"))
 
 
@@ -102,8 +102,8 @@ def _found(module, path):
 
 
 def is_gone_at_once():
-    """Whether tempfile makes a generator as it looks for the folder of temporary files. One that
-    it makes for the names of files is noted: what has such a name at its import is not shared."""
+    """True while tempfile creates a generator to probe for a temporary folder. A generator that it
+    creates for file names is tracked: a module with such a name must not be shared."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__") in (
             __name__, "ddprun_random", "random", "tempfile"):
@@ -118,13 +118,13 @@ def draws_unseen(generator):
 
 
 def of(names):
-    """{name: what is known of it} of those that are imported and are as they are known."""
+    """{name: its known draws} for those that are imported and of a known version."""
     found = {name: _KNOWN[name] for name in names if name in _KNOWN and name in sys.modules}
     return {name: known for name, known in found.items() if known.fits(sys.modules[name])}
 
 
 def reader_of_rank():
-    """The known module that reads its rank now, as it is imported; None: it is not one of them."""
+    """The known module whose import reads the rank right now; None: another one."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""What makes a forked spare the process that a worker which is started cold would be."""
+"""Turns a forked spare into the process that a cold start would have created."""
 
 import atexit
 import ctypes
@@ -18,11 +18,11 @@ _OOM_SCORE_MAX = b"1000"
 
 
 class Work:
-    """The worker's program, command, environment and processors, from a file of the agent.
+    """The worker's program, command, environment and CPUs, read from a file of the agent.
 
-    Parts end with a zero byte: program, processors with commas between, the file in which imports
-    are to be noted (or nothing), the one with which a worker begins that is started cold (or
-    nothing), how many words the command has, its words, and the entries of the environment.
+    Each part ends with a zero byte: the program; the CPUs, separated by commas; the file for the
+    list of imports (or nothing); the site zip of a cold start (or nothing); the number of words of
+    the command; the words; the entries of the environment.
     """
 
     def __init__(self, descriptor):
@@ -46,13 +46,13 @@ class Work:
 
 
 def first_environment():
-    """What this process was started with, without our entry of PYTHONPATH.
+    """The environment that this process was started with, without our entry of PYTHONPATH.
 
-    os.environ may have more by now: in the C locale Python sets LC_CTYPE for itself and its own.
+    os.environ may have more: in the C locale Python sets LC_CTYPE for itself and its children.
     """
     with open("/proc/self/environ", "rb") as file:
         entries = [entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry]
-    variables = dict(reversed(entries))  # of several the first one counts
+    variables = dict(reversed(entries))  # of duplicates, the first one counts
     variables.pop(b"PYTHONPATH", None)
     if b"PYTHONPATH" in os.environ._data:
         variables[b"PYTHONPATH"] = os.environ._data[b"PYTHONPATH"]
@@ -60,7 +60,7 @@ def first_environment():
 
 
 def give_way():
-    """To the workers, where the system lets a session do so; a spare has a session of its own."""
+    """Lets workers run first, if the system allows it: a spare has an autogroup of its own."""
     try:
         with open("/proc/self/autogroup", "w") as file:
             file.write("10")
@@ -69,11 +69,11 @@ def give_way():
 
 
 def go_first():
-    """When memory runs out, before any worker. What is to be set again in a spare that becomes one;
-    None: nothing, as it could not be set again here.
+    """Makes the OOM killer prefer this process. Returns the score that a spare has to restore when
+    it becomes a worker; None: the score was not changed, because it could not be restored.
 
-    With CAP_SYS_RESOURCE or without, who has raised it may lower it to what it was; a sandbox may
-    think otherwise, and a worker must not keep it. So a child tries it first.
+    With or without CAP_SYS_RESOURCE, a process that has raised it may lower it to what it was. A
+    sandbox may forbid it, and a worker must not keep the high score. So a child tries it first.
     """
     try:
         before = _oom_score()
@@ -105,15 +105,15 @@ def set_oom_score(value):
 
 
 def execute_cold(work):
-    """The command, as if nothing of Python had been here."""
-    # Python ignores these two at its start, and what is ignored stays so.
+    """Executes the command, as if this Python had never run."""
+    # Python ignores these signals from its start, and an ignored signal stays ignored across exec.
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         _signal.signal(number, _signal.SIG_DFL)
     os.execve(work.program, work.command, work.cold_environment())
 
 
 def fixed_words():
-    """The command up to the script's arguments: Python has read it at its start."""
+    """The command up to the script's arguments, which Python has parsed at its start."""
     return [os.fsencode(word) for word in sys.orig_argv[:len(sys.orig_argv) - len(sys.argv) + 1]]
 
 
@@ -125,7 +125,7 @@ def set_arguments(command):
 
 
 class Process:
-    """The system calls that Python has no function for."""
+    """System calls that Python has no function for."""
 
     def __init__(self):
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -142,7 +142,7 @@ class Process:
             raise OSError(ctypes.get_errno(), f"prctl {option}")
 
     def show(self, command, environment):
-        """Makes /proc/PID/cmdline and environ say this. The old texts stay: others point there."""
+        """Replaces /proc/PID/cmdline and environ. The old texts stay, as pointers lead there."""
         words = b"".join(word + b"\0" for word in command)
         entries = b"".join(name + b"=" + value + b"\0" for name, value in environment.items())
         size = len(words) + len(entries) + 1
@@ -161,7 +161,7 @@ class Process:
 
 
 def begin_anew(ahead):
-    """What a forked process shares with its brothers, and two that are started cold do not."""
+    """Renews what forked processes share and processes that are started cold do not."""
     modules = sys.modules
     if "numpy.random" in modules:
         modules["numpy.random"].seed()
@@ -177,7 +177,7 @@ def begin_anew(ahead):
         clock = modules["time"].time if isinstance(logging._startTime, float) else \
             modules["time"].time_ns
         logging._startTime = clock()
-    # Frozen objects are never freed, and extensions call that a leak. And what Python takes apart
-    # at its end it looks for in sys.modules.
+    # Objects that were frozen are never freed, and extension modules report that as a leak. And at
+    # its end Python finds what it has to clean up in sys.modules.
     atexit.register(gc.unfreeze)
     atexit.register(ahead.show_all)

@@ -1,26 +1,24 @@
-"""What imports do to the generators of random numbers that all of a process share: Python's
-`random`, numpy's and PyTorch's for the CPU.
+"""Tracks what imports do to the shared random generators: Python's, numpy's, PyTorch's on the CPU.
 
-Each begins with a seed from the system, so two processes that are started cold do not draw the
-same, and how many numbers an import has drawn shows in nothing that comes later: a worker that is
-forked and seeded anew is as good. That ends where one is seeded (random.seed(7)): from then on each
-number is known in advance, and an import that draws moves all that come after it. So
-
+Each generator starts with a seed from the system. So two cold processes draw different numbers, and
+it does not matter how many numbers an import has drawn: a forked worker that is seeded anew is just
+as good. That changes once a generator is seeded explicitly (random.seed(7)): from then on each
+number is predictable, and an import that draws shifts all later ones. Therefore
     - an import that seeds a generator leaves it in the same state each time, and a worker gets that
-      state as it comes to the import. Where the worker whose imports are recorded had another state
-      than a zygote has, it was no seed, or one that differs, and the script makes the import;
-    - an import that draws from a generator which has been seeded before is made by the script;
-    - so is one that draws at all, as what it makes of it may stay (a name, an identifier) and would
-      be the same in all workers; but for those of which is known what stays (ddprun_known.py).
+      state when it reaches the import. If the recorded worker had another state than the zygote, it
+      was no fixed seed, and the script has to do the import itself;
+    - the script itself does an import that draws from a generator which was seeded before;
+    - and one that draws at all, because a result may stay (a name, an identifier), and would be the
+      same in all workers; except for packages whose results are known (ddprun_known.py).
 
-Generators that packages have of their own (random.Random()) begin with a seed from the system, too,
-unless they are given one, and are seeded anew like the common ones. An import that draws from one,
-or gives it a state, is made by the script.
+Private generators of packages (random.Random()) start with a seed from the system, too, unless they
+are given one, and are seeded anew like the shared ones. The script itself does an import that draws
+from one or sets its state.
 
-A generator has been seeded if its state is none that drawing leads to. Two of them are Mersenne
-twisters, which are wound forward to find that out; the third one tells its seed.
+A generator was seeded if drawing cannot have led to its state. Two of the shared ones are Mersenne
+twisters, which are wound forward to find that out; the third one reports its seed.
 
-Imports nothing: what a script has not imported must not be there.
+Imports nothing, because a module that the script has not imported must not exist.
 """
 
 import sys
@@ -28,10 +26,10 @@ import sys
 import ddprun_known
 
 SEEDED = -1
-_TWISTER = "MT19937"  # as numpy calls it
-_WORDS = 624          # of the state of a Mersenne twister
-_BLOCKS_MAX = 160     # 100,000 numbers; more of them between two looks look like a seed
-# Modules at whose end a generator is there, before any other code can have seeded it.
+_TWISTER = "MT19937"  # numpy's name of it
+_WORDS = 624          # in the state of a Mersenne twister
+_BLOCKS_MAX = 160     # 100,000 numbers; more between two looks count as a seed
+# When the import of one of these ends, its generator exists and no other code can have seeded it.
 _MAKERS = {"random": "random", "numpy.random.mtrand": "numpy"}
 
 
@@ -46,7 +44,7 @@ def _of_numpy():
     generator = getattr(owner, "__dict__", {}).get("_rand")
     if generator is None:
         return None
-    now = generator.get_state(legacy=False)  # the other form warns of all but Mersenne twisters
+    now = generator.get_state(legacy=False)  # the legacy form warns unless it is a Mersenne twister
     kind = now["bit_generator"]
     if kind != _TWISTER:
         return (kind,)
@@ -57,35 +55,35 @@ def _of_torch():
     generator = getattr(sys.modules.get("torch"), "__dict__", {}).get("default_generator")
     if generator is None:
         return None
-    return generator.initial_seed(), generator.get_state()  # a setting of it shows in its seed
+    return generator.initial_seed(), generator.get_state()  # its seed tells if it was set
 
 
 _STATES = {"random": _of_python, "numpy": _of_numpy, "torch": _of_torch}
 
 
 def state(name, is_for_seeds=False):
-    """None: it is not there yet."""
+    """None: the generator does not exist yet."""
     try:
-        # A tensor is nothing to ask for in the midst of a script: it may have modes of its own.
+        # A tensor must not be created in the middle of a script, which may have set modes of torch.
         if is_for_seeds and name == "torch":
             return sys.modules["torch"].__dict__["default_generator"].initial_seed(), None
         return _STATES[name]()
     except Exception:
-        return None  # somebody has put another in its place
+        return None  # it was replaced by something else
 
 
-# The modules that have the generators: in a worker they may be hidden still.
+# The modules with the generators, which may still be hidden in a worker.
 _kept = {}
 
 
 def keep_modules():
-    """To be called before they are hidden."""
+    """Call it before they are hidden."""
     _kept.update((name, sys.modules[name]) for name in ("random", "numpy.random.mtrand", "torch")
                  if name in sys.modules)
 
 
 def set_state(name, value):
-    """In a worker."""
+    """For a worker."""
     if name == "random":
         _kept["random"].setstate(value)
     elif name == "numpy":
@@ -96,7 +94,7 @@ def set_state(name, value):
 
 
 def digest(name, value):
-    """Of a state, the same in each process; empty: it cannot be given to another process."""
+    """The hash of a state, equal in all processes; empty: another process cannot have the state."""
     if name == "torch":
         return str(value[0])
     if name == "numpy" and value[0] != _TWISTER:
@@ -107,7 +105,7 @@ def digest(name, value):
 
 
 def is_likely_seed(value):
-    """Of a state of torch's: the system gives it 53 bits."""
+    """For a state of torch: a seed from the system has 53 bits."""
     return value[0] < 1 << 32
 
 
@@ -124,17 +122,17 @@ def _is_same(name, one, other):
 
 
 def _twister(name, value):
-    """Its words, and how many of them have been used."""
+    """The words of its state, and how many of them are used."""
     if name == "random":
         return value[1][:_WORDS], value[1][_WORDS]
     return tuple(memoryview(value[1]).cast("I")), value[2]
 
 
 def drawn(name, before, after):
-    """How many words were drawn in between; SEEDED: it was given another state."""
+    """How many words were drawn in between; SEEDED: the state was set."""
     if _is_same(name, before, after):
         return 0
-    if name == "torch":  # how many is not known
+    if name == "torch":  # the number is unknown
         return 1 if before[0] == after[0] else SEEDED
     if name == "numpy" and (before[0], after[0]) != (_TWISTER, _TWISTER):
         return SEEDED
@@ -153,7 +151,7 @@ def drawn(name, before, after):
 
 
 class _Loader:
-    """Makes a module as its own loader does, and notes the state of its generator then."""
+    """Makes a module with its own loader, and then records the state of its generator."""
 
     def __init__(self, inner, watch, name):
         self._inner = inner
@@ -173,11 +171,11 @@ class _Loader:
 
 
 def _code_like(hook):
-    """A code for random.Random.seed() that calls hook.take() instead."""
+    """A code object for random.Random.seed() that calls hook.take() instead."""
     __class__ = None
 
     def seed(self, a=None, version=2):
-        __class__  # so that it has the one cell that the function has
+        __class__  # creates the closure cell that the replaced function has
         return "hook".take(self, a, version)
 
     code = seed.__code__
@@ -185,10 +183,10 @@ def _code_like(hook):
 
 
 class _OwnGenerators:
-    """Those of packages that the system has seeded, as long as a zygote makes imports.
+    """The private generators of packages that the system has seeded, while a zygote imports.
 
-    Packages keep random.Random.seed, or bind it to their generator. So the function stays what it
-    is, and has another code meanwhile.
+    Packages store random.Random.seed, or bind it to their generator. So the function object has to
+    stay, and gets another code object meanwhile.
     """
 
     def __init__(self):
@@ -200,8 +198,8 @@ class _OwnGenerators:
             self._code, self._function.__globals__, "seed", self._function.__defaults__,
             self._function.__closure__)
         self._state = sys.modules["_random"].Random.getstate
-        # id: (generator, hash of its state). They live on until a worker begins, so that none ends
-        # unseen whose numbers are kept.
+        # id: (generator, hash of its state). They are kept alive until a worker begins, so that
+        # none can end unseen after a package has stored its numbers.
         self._found = {}
         self._changed = 0
         self._function.__code__ = _code_like(self)
@@ -222,8 +220,8 @@ class _OwnGenerators:
             self._changed += not ddprun_known.draws_unseen(generator)
 
     def changed(self):
-        """How often one of them has been drawn from since the last time, or was given another
-        state: a copy of one that has a seed, or of one that has not."""
+        """How often one of them was drawn from, or had its state set, since the last call: it is a
+        copy of one that has a seed, or of one that has not."""
         for key in self._found:
             self._compare(key)
         count, self._changed = self._changed, 0
@@ -231,24 +229,24 @@ class _OwnGenerators:
 
     def seed_anew(self):
         self._function.__code__ = self._code
-        # A class may have a seed() of its own that must be given something.
+        # A subclass may define a seed() with required arguments.
         for generator, _ in self._found.values():
             self._seed(generator)
         self._found.clear()
 
 
 class Watch:
-    """Knows of each generator whether it was seeded since it is there, and what was drawn.
+    """Knows of each generator whether it was seeded since it was created, and what was drawn.
 
-    Stands in sys.meta_path, or is asked by who does, to see them made.
+    It is in sys.meta_path, or another finder there asks it, so that it sees them created.
     """
 
     def __init__(self, is_for_seeds=False):
-        self._is_for_seeds = is_for_seeds  # what is drawn from torch's does not matter
+        self._is_for_seeds = is_for_seeds  # draws from torch's do not matter
         self._last = {}
         self._own = None
         self.seeded = set()
-        self.appeared = set()  # with the last look; who has given it its seed is not known
+        self.appeared = set()  # since the last look; their seed may be from anywhere
         for name in _STATES:
             self.begin(name)
 
@@ -260,12 +258,12 @@ class Watch:
             self._own = _OwnGenerators()
 
     def seed_anew(self):
-        """In a worker: what packages have of their own. May raise, if one forbids it."""
+        """For a worker: seeds private generators. May raise, if one forbids it."""
         if self._own:
             self._own.seed_anew()
 
     def find_spec(self, module, path=None, target=None, asker=None):
-        """Of a module that makes a generator; of no other."""
+        """Handles only modules that create a generator."""
         if module not in _MAKERS:
             return None
         for other in sys.meta_path:
@@ -278,7 +276,7 @@ class Watch:
         return None
 
     def look(self):
-        """{generator: words drawn, or SEEDED} since the last look; "own": a package's own."""
+        """{generator: words drawn, or SEEDED} since the last look; "own" is any private one."""
         found = {}
         self.appeared = set()
         for name in _STATES:

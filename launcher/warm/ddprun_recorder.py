@@ -1,15 +1,14 @@
-"""Notes what a script imports, and when it changes its environment, in a file of the agent.
+"""Records what a script imports, and when it changes its environment, in a file of the agent.
 
-A line each, in the order in which the imports begin:
-
+There is one line for each, in the order in which the imports begin:
     H VERSION        the recorder is in place
-    I NAME PATH      a module was imported, from this file; no path: it is part of Python
+    I NAME PATH      a module was imported from this file; no path: it is built into Python
     E HEX HEX        a variable has this value now (name and value)
-    U HEX            a variable is no longer there
-    R NAMES MODULE   as this import began these generators of random numbers had been seeded
-    R =NAME:STATE,... MODULE   by this import they had been given these states since the last one
+    U HEX            a variable was removed
+    R NAMES MODULE   when this import began, these random generators had been seeded
+    R =NAME:STATE,... MODULE   before this import they were set to these states since the last line
 
-The file is the agent's and survives a SIGKILL of this process, which holds no descriptor of it.
+The agent owns the file, so it survives a SIGKILL of this process, which keeps no descriptor of it.
 """
 
 import os
@@ -21,13 +20,13 @@ import ddprun_stacks
 
 
 class ImportRecorder:
-    """First in sys.meta_path: finds what the others do. Children that were forked note nothing."""
+    """First in sys.meta_path, delegates to the other finders. It ignores forked children."""
 
     def __init__(self, path, generators):
         self._path = path
         self._process = os.getpid()
         self._begun = []
-        self._outer = None  # the last import that was not made by another one
+        self._outer = None  # the last import that was not nested in another one
         self._generators = generators
         self._variables = dict(os.environ._data)
         site = sys.modules["site"]
@@ -44,7 +43,7 @@ class ImportRecorder:
         return self._generators.find_spec(name, path, asker=self)
 
     def _note(self, name):
-        # One that was only looked for, or whose import failed, is not there.
+        # A module that was only looked up, or whose import failed, is not in sys.modules.
         lines = [self._import(begun) for begun in self._begun if begun in sys.modules]
         self._begun = [name]
         variables = getattr(os.environ, "_data", self._variables)
@@ -72,7 +71,7 @@ class ImportRecorder:
         return getattr(outer, "_initializing", False) and self._is_installed(outer)
 
     def _is_installed(self, spec):
-        """A module of the script's own may seed, and then import: as the script itself."""
+        """A module of the script's own may seed and then import, just as the script does."""
         return not getattr(spec, "has_location", False) or \
             os.path.realpath(spec.origin).startswith(self._installed)
 
@@ -94,9 +93,9 @@ class ImportRecorder:
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         except OSError:
-            return  # the agent is gone, or hidden: nobody learns from us
+            return  # the agent is gone or not visible: nobody needs the list
         try:
-            # The agent may have closed it and opened another file under its number.
+            # The agent may have closed the file and opened another one under its number.
             if not os.readlink(f"/proc/self/fd/{file}").startswith("/memfd:ddprun-imports"):
                 return
             os.write(file, "".join(line + "\n" for line in lines).encode("utf-8", "replace"))

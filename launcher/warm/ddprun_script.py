@@ -1,17 +1,17 @@
-"""What the text of a script shows of what it does before its imports.
+"""Reads from the text of a script what it does before its imports.
 
-Imports may be made ahead only as the script would make them: with the variables that it has set by
-then, and of packages that it has not changed by then. Only what stands in the text as a constant,
-where every run comes by, is taken as known.
+Imports may be done ahead only under the script's conditions: with the variables that it has set by
+then, and with packages that it has not changed by then. Only constants in statements that every run
+executes are known.
 
-No import: `ast` would be one that the script has not made.
+No import here: `ast` would be a module that the script has not imported.
 """
 
 import os
 import sys
 
 _ONLY_TREE = 0x400  # ast.PyCF_ONLY_AST
-# A setting is no change of what another module takes copies of.
+# Changing a setting does not change what other modules have copied.
 _SETTINGS = frozenset(("backends", "config"))
 _CHANGING_CALLS = frozenset(("set_default_dtype", "set_default_device", "set_default_tensor_type"))
 
@@ -21,7 +21,7 @@ def _kind(node):
 
 
 def _inside(node):
-    """It and all below it."""
+    """The node and all below it."""
     waiting = [node]
     while waiting:
         one = waiting.pop()
@@ -39,7 +39,7 @@ def _text(node):
 
 
 def _dotted(node):
-    """["os", "environ"] of os.environ; nothing of what is no such chain."""
+    """["os", "environ"] for os.environ; empty if it is no such chain."""
     names = []
     while _kind(node) == "Attribute":
         names.append(node.attr)
@@ -52,14 +52,14 @@ def _is_environment(node):
 
 
 class Script:
-    """A file of the person's own: the script itself, or a module of theirs."""
+    """A file of the user's own: the script itself, or a module of theirs."""
 
     def __init__(self, path, is_main):
-        self.sets = set()  # (name, value) as bytes; None: it is taken away
+        self.sets = set()  # (name, value) as bytes; None: it is removed
         self._is_main = is_main
         self._path = path
         self._stamp = None
-        self._bound = {}   # a name that an import has bound: of what, ["torch", "nn"]
+        self._bound = {}   # name bound by an import: to what, ["torch", "nn"]
         try:
             self._stamp = self._stamp_of(path)
             with open(path, "rb") as file:
@@ -89,7 +89,7 @@ class Script:
             return True
 
     def _always(self):
-        """The statements that every run comes by."""
+        """The statements that every run executes."""
         for statement in self._tree.body:
             yield statement
             if self._is_main and _kind(statement) == "If" and self._asks_for_main(statement.test):
@@ -144,7 +144,7 @@ class Script:
                              if name is not None and value is not None)
 
     def _mentions(self, name):
-        """How often it is in the text, but for where its value is only read."""
+        """How often the text has the name, except where its value is only read."""
         count = 0
         for node in self._nodes:
             count += _text(node) == name
@@ -159,12 +159,12 @@ class Script:
         return count
 
     def first_change(self, is_installed):
-        """The first line from which it may have changed a package; none: nowhere."""
+        """The first line that may change a package; None: there is none."""
         lines = [node.lineno for node in (self._nodes if self._tree else ())
                  if self._is_change(node, is_installed)]
         if not lines:
             return None
-        # A function may be called as soon as it is there.
+        # A function may be called as soon as it is defined.
         first = min(lines)
         return min([first, *(node.lineno for node in self._tree.body
                              if node.lineno <= first <= (node.end_lineno or first))])
@@ -185,7 +185,7 @@ class Script:
         return is_installed(whole[0]) and _SETTINGS.isdisjoint(whole[:-1])
 
     def imports_before(self, line, is_installed):
-        """What its first statements import, up to that line or to a module of the person's own."""
+        """What its first statements import, up to that line or to a module of the user's own."""
         names = []
         for statement in self._tree.body:
             if line is not None and statement.lineno >= line:
@@ -204,7 +204,7 @@ class Script:
 
 
 def _main_file():
-    """The file that Python is to run; empty where it is none of the person's own."""
+    """The file that Python is to run; empty if it is none of the user's own."""
     words = sys.orig_argv
     if words[2] == "-c":
         return words[4] if len(words) > 4 else ""
@@ -217,7 +217,7 @@ def _main_file():
 
 
 class Texts:
-    """The script, and the modules of the person's own that it imports."""
+    """The script, and the user's own modules that it imports."""
 
     def __init__(self):
         path = _main_file()
@@ -229,12 +229,12 @@ class Texts:
             self._own[path] = Script(path, is_main=False)
 
     def sets(self, name, value):
-        """Whether one of them gives this variable this value each time that it runs."""
+        """True if one of them gives this variable this value in each run."""
         texts = [*self._own.values(), *([self._main] if self._main else ())]
         return any((name, value) in text.sets for text in texts)
 
     def differing(self, is_installed):
-        """One of their modules that was edited, and does otherwise before imports by now."""
+        """One of their modules that was edited and now acts differently before imports."""
         for path, text in self._own.items():
             if text.is_edited():
                 now = Script(path, is_main=False)

@@ -1,10 +1,10 @@
-"""What imports set in Python besides modules, so that it is set where the script imports them.
+"""What imports change in Python besides sys.modules, to be repeated when the script imports them.
 
-A script that says which warnings it does not want, and then imports packages that say so, too, has
-theirs before its own; a handler that a package gives to the root logger keeps basicConfig() of a
-script from adding one; a variable of the environment that a package gives a default has it before
-the script gives it another. So a worker begins as if nothing had been set, and each import sets
-again what it has set in the zygote.
+A script that sets warning filters, and then imports packages that set some, too, gets theirs before
+its own; a handler that a package adds to the root logger keeps basicConfig() of a script from
+adding one; a variable to which a package gives a default has it before the script changes it. So a
+worker begins as if nothing had been set, and each import repeats the changes that it made in the
+zygote.
 """
 
 import os
@@ -25,7 +25,7 @@ _VALUES = (("sys", "excepthook"), ("sys", "displayhook"), ("sys", "breakpointhoo
 
 
 def _owner(place):
-    """The object that has it, and its name there; None: its module is not imported."""
+    """The object that has it, and its attribute; None: its module is not imported."""
     owner = sys.modules.get(place[0])
     *parts, name = place[1].split(".")
     for part in parts:
@@ -34,7 +34,7 @@ def _owner(place):
 
 
 def look():
-    """{place: value} of all that is there."""
+    """{place: value} of all that exist."""
     found = {}
     for place in _LISTS + _VALUES:
         owner = _owner(place)
@@ -69,7 +69,7 @@ def _same_item(one, other):
 
 
 def undo(change):
-    """But for variables and random numbers: a worker has its own."""
+    """Does not undo variables and random numbers, because a worker has its own."""
     if change[0] not in ("variable", "generator"):
         _put(*change[:2], change[2])
 
@@ -77,7 +77,7 @@ def undo(change):
 def repeat(change):
     place, owner, before, after = change
     if place in _LISTS:
-        # Handlers are added behind the others, and all else in front where both could be.
+        # Handlers are appended; all else is prepended if both would explain the change.
         is_behind = place[0] == "logging"
         now = list(getattr(owner, place[1].rpartition(".")[2]))
         after = _added(now, before, after, is_behind)
@@ -95,11 +95,11 @@ def _put(place, owner, value):
         os.environb[owner] = value
         return
     if place == "signal":
-        if value is not None:  # not Python's
+        if value is not None:  # it was not installed by Python
             try:
                 _signal.signal(owner, value)
             except ValueError:
-                pass  # only the main thread may, and the import would have failed, too
+                pass  # only the main thread may, so the import would have failed, too
         return
     name = place[1].rpartition(".")[2]
     if place not in _LISTS:
@@ -111,7 +111,7 @@ def _put(place, owner, value):
 
 
 def _tell_of_filters():
-    """What has been said once may be said again."""
+    """Resets the cache of warnings that were printed already."""
     if hasattr(_warnings, "_filters_mutated"):
         _warnings._filters_mutated()
     elif hasattr(_warnings, "_filters_mutated_lock_held"):  # Python 3.14
@@ -127,8 +127,8 @@ def _without(items, taken):
 
 
 def _added(now, before, after, is_behind):
-    """`now` with what was put in front of `before`, or behind it, to make `after`."""
-    for count in range(len(after) + 1):  # the fewest that explain it
+    """`now` with what was added before or after `before` to make `after`."""
+    for count in range(len(after) + 1):  # the smallest change that explains it
         for begin in sorted(range(count + 1), reverse=not is_behind):
             end = len(after) - (count - begin)
             front, back = after[:begin], after[end:]

@@ -1,26 +1,26 @@
-"""How a Python that ddprun has started gets back to what it would be without us.
+"""Returns a Python that ddprun has started to the state that it would have without us.
 
-The agent puts a zip file that only memory holds first into PYTHONPATH; its sitecustomize.py is the
-first of our code to run, while Python imports `site`. What comes after it is Python's own: it runs
-the script, the module or the command of its command line as it always does.
+The agent puts a zip file in memory first into PYTHONPATH. Its sitecustomize.py is the first of our
+code to run, while Python imports `site`. After that Python continues normally: it runs the script,
+the module or the command of its command line.
 
-Single thread: the main one, before the script. No name of ours stays in sys.modules.
+Single thread: the main one, before the script. None of our names stays in sys.modules.
 """
 
 import os
 import sys
 
-# What a Python has imported by now that runs none of our code: this is the first of ours.
+# What any Python has imported by now: this line is the first of our code.
 BEFORE = frozenset(name for name in sys.modules
                    if name != "sitecustomize" and not name.startswith("ddprun_"))
 
 _helpers = set()
-_aside = []  # modules that we still use
+_aside = []  # modules that our code still uses
 _entry = __file__.rpartition("/")[0]
 
 
 def forget_path():
-    """Takes our file out of sys.path, its caches and PYTHONPATH, for C's getenv() too."""
+    """Removes our file from sys.path, its caches, and PYTHONPATH (for C's getenv(), too)."""
     sys.path[:] = [folder for folder in sys.path if folder != _entry]
     sys.path_importer_cache.pop(_entry, None)
     sys.modules["zipimport"]._zip_directory_cache.pop(_entry, None)
@@ -28,18 +28,18 @@ def forget_path():
     if value == _entry:
         del os.environ["PYTHONPATH"]
     elif value == f"{_entry}:{_entry}":
-        os.environ["PYTHONPATH"] = ""  # to Python that is none, and it is not the current folder
+        os.environ["PYTHONPATH"] = ""  # empty: Python ignores it, and does not take it for "."
     elif value.startswith(_entry + ":"):
         os.environ["PYTHONPATH"] = value[len(_entry) + 1:]
 
 
 def note_helpers():
-    """What is imported by now is for us alone."""
+    """Notes that all modules imported by now are only for our code."""
     _helpers.update(name for name in sys.modules if name not in BEFORE)
 
 
 def put_helpers_aside():
-    """The script's imports are to bring their own, with what those bring."""
+    """Hides our helpers, so that the script's imports load their own, with all they bring in."""
     for name in _helpers:
         if name != "sitecustomize" and not name.startswith("ddprun_"):
             module = sys.modules.pop(name)
@@ -49,7 +49,7 @@ def put_helpers_aside():
 
 
 def forget_helpers():
-    """Takes out of sys.modules what was imported for us alone."""
+    """Removes from sys.modules what was imported only for our code."""
     for name in _helpers:
         module = sys.modules.pop(name, None)
         for folder in getattr(module, "__path__", ()):
@@ -57,13 +57,13 @@ def forget_helpers():
 
 
 def run_own_sitecustomize():
-    """The machine's own, in our place; raises what `site` expects where there is none."""
+    """Imports the machine's own in place of ours; raises what `site` expects if there is none."""
     sys.modules.pop("sitecustomize", None)
     import sitecustomize  # noqa: F401
 
 
 def own_customizations():
-    """Files of `site` that a person may have written: what they change at a start is unknown."""
+    """Files of `site` that a user may have written: what they change at startup is unknown."""
     library = os.path.dirname(os.__file__)
     names = ["sitecustomize"]
     if sys.modules["site"].ENABLE_USER_SITE:

@@ -1,18 +1,17 @@
 """A zygote: imports ahead what a script imports, and forks spares that wait for a worker's work.
 
-It runs as a Python with the worker's own command line and environment, but for the variables of a
-rank, and never comes to the script. A spare does, by returning from here: Python then runs the
-script as it always does.
+It runs as a Python with the worker's own command line and environment, except for the variables of
+a rank, and never reaches the script. A spare does, by returning from here: Python then runs the
+script as usual.
 
-A spare is forked twice, so that the agent, a subreaper, is its parent. A worker's work comes to it
-in one message: a file with its command, environment and processors, and the descriptors of its
-streams. What makes it differ from a worker that is started cold makes it execute the command
-instead, in the same process.
+A spare is forked twice, so that the agent, a subreaper, becomes its parent. It receives a worker's
+work in one message: a file with the command, environment and CPUs, and the descriptors of the
+streams. If anything differs from what a cold start would give the worker, the spare executes the
+command instead, in the same process.
 
-With the agent it speaks over a socket of packets, which it finds as its standard output:
-
-    load             -> ready N STOP | refused WHY | drop NAME WHY | short WHY (STOP: behind what
-                        the imports have ended; may be empty)
+The zygote talks to the agent over a packet socket, which is its standard output at the start:
+    load             -> ready N STOP | refused WHY | drop NAME WHY | short WHY (STOP: why the
+                        imports after some point are not done ahead; may be empty)
     spare            -> spare PID, with the socket of the spare | failed WHY | short WHY
 """
 
@@ -33,12 +32,12 @@ import ddprun_stacks
 import ddprun_zygote_checks as checks
 
 _PDEATHSIG = 1
-# A Python begins with these, and a spare does when it becomes a worker.
+# Python imports these at its start, and a spare does when it becomes a worker.
 _SITES_OWN = ("sitecustomize", "usercustomize")
-# What runs a script that is a module (-m), or a file with --run-path, imports before it.
+# Python imports these before a script that is a module (-m), or a file with --run-path.
 _RUNNERS = frozenset(("runpy", "pkgutil"))
-# What libraries look at when they work (processes meet, a GPU is opened), not as they are loaded. A
-# module that asks os.environ for it as it is imported is noticed.
+# Libraries read these when they work (processes meet, a GPU is opened), not while they are
+# imported. A module that reads one of them from os.environ during its import is noticed.
 _LATE_VARIABLES = (b"CUDA_VISIBLE_DEVICES", b"PYTORCH_NVML_BASED_CUDA_CHECK", b"NCCL_", b"GLOO_",
                    b"TORCH_NCCL_", b"UCX_", b"FI_", b"LOCAL_WORLD_SIZE", b"PL_", b"ACCELERATE_",
                    b"WANDB_", b"MLFLOW_", b"TOKENIZERS_PARALLELISM")
@@ -53,17 +52,17 @@ class Zygote:
         self._record = record
         self._excluded = excluded
         self._names = frozenset(map(os.fsencode, rank_names))
-        self._stop = None      # behind what nothing of the list is imported
-        self._allowed = None   # all that may be imported; None: everything
+        self._stop = None      # why the rest of the list is not imported
+        self._allowed = None   # what may be imported; None: everything
         self._of_start = _RUNNERS if sys.orig_argv[2] in ("-m", "-c") else frozenset()
-        self._replayed = {}    # what the script sets itself, before an import
-        self._read_bytes = 0   # of the list
+        self._replayed = {}    # variables that the script sets before an import
+        self._read_bytes = 0   # of the list so far
         self._imported = set()
         self._ahead = ddprun_imported.ImportedAhead()
-        self._drawn = None     # a module that has used up random numbers
+        self._drawn = None     # a module that has drawn random numbers
         self._generators = ddprun_random.Watch()
-        self._seeded_at = {}   # an import: generators that were seeded as the script came to it
-        self._unsure = {}      # a generator that may have been seeded: (import, module, state)
+        self._seeded_at = {}   # import: generators that were seeded when the script reached it
+        self._unsure = {}      # generator that may have been seeded: (import, module, state)
         self._process = ddprun_process.Process()
         self._control = _socket.socket(fileno=os.dup(1))
         os.dup2(2, 1)
@@ -83,7 +82,7 @@ class Zygote:
         os.environb._data = data
 
     def serve(self):
-        """Returns in a spare that is to run the script."""
+        """Returns in a spare that has to run the script."""
         while True:
             word = self._control.recv(64)
             if word == b"load":
@@ -183,11 +182,11 @@ class Zygote:
         return generator != "torch" or ddprun_random.is_likely_seed(state)
 
     def _compare_states(self, recorded):
-        """With those of the worker whose imports are recorded, which has begun with other ones."""
+        """Compares with the states of the recorded worker, which began with other ones."""
         for one in recorded.split(","):
             generator, _, theirs = one.partition(":")
             if generator not in self._unsure:
-                continue  # the script has seeded it
+                continue  # the script has seeded it itself
             name, module, state = self._unsure.pop(generator)
             if theirs and theirs == ddprun_random.digest(generator, state):
                 self._generators.seeded.add(generator)
@@ -213,8 +212,8 @@ class Zygote:
                     generators.split(","))
 
     def _take_variable(self, name, value):
-        # A module that was imported has done the same here; else the script has, before it imports
-        # what follows.
+        # If an imported module has set it, it did so here, too. Otherwise the script has set it,
+        # before it imports what follows.
         if self._watched.quietly(name) == value:
             return
         if name in self._names or name.startswith(_LATE_VARIABLES):
@@ -253,7 +252,7 @@ class Zygote:
         os.close(pipe[0])
         os.waitpid(middle, 0)
         theirs.close()
-        # The kernel has given the spare to the agent: its parent has been waited for.
+        # The kernel has made the agent the parent of the spare: the middle process was waited for.
         self._answer(f"spare {spare}" if spare else "failed the second fork", [ours.fileno()])
         ours.close()
         return False
@@ -293,7 +292,7 @@ class Zygote:
         numbers = rights[0][2]
         descriptors = [int.from_bytes(numbers[at:at + 4], sys.byteorder)
                        for at in range(0, len(numbers), 4)]
-        for one in descriptors:  # what comes over a socket would outlive an exec
+        for one in descriptors:  # descriptors from a socket would survive exec
             os.set_inheritable(one, False)
         self._begin(*descriptors)
 
@@ -319,21 +318,21 @@ class Zygote:
         ddprun_site.forget_helpers()
 
     def _difference(self, work):
-        """Why this cannot be what a cold start would be; nothing where it can."""
+        """Why this process differs from a cold start; None if it does not."""
         names = self._environment.keys() | work.environment.keys()
         changed = [name for name in sorted(names) if name not in self._names and
                    self._environment.get(name) != work.environment.get(name)]
         if changed:
-            return f"{os.fsdecode(changed[0])} is another than when the imports were made"
+            return f"{os.fsdecode(changed[0])} has changed since the imports were made"
         if ddprun_process.fixed_words() != work.command[:len(ddprun_process.fixed_words())]:
-            return "the command is another"
+            return "the command differs"
         edited = self._texts.differing(self._places.is_installed)
         if edited:
             return f"{edited} has changed since the imports were made"
         return checks.changed_since(self._stamp)
 
     def _become(self, work):
-        # What modules have set as they were imported is set when the script imports them.
+        # What modules have set while they were imported is set again when the script imports them.
         variables = dict(work.environment)
         names = self._environment.keys() | self._replayed.keys() | self._watched.keys()
         self._set_variables(variables)
@@ -361,7 +360,7 @@ def hold(agent, record, rank_names, excluded, stack_signal):
         if stack_signal:
             ddprun_stacks.answer(stack_signal)
     except BaseException as error:
-        # Whatever happens, the script is not run by a process that is no worker.
+        # A process that is not a worker must not run the script, whatever happens.
         os.write(2, f"ddprun: no worker is started warm: {error!r}\n".encode())
         os._exit(1)
     ddprun_site.run_own_sitecustomize()

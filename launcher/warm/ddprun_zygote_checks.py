@@ -1,4 +1,4 @@
-"""Whether what a zygote has imported may be forked, and is what the script would have imported."""
+"""Checks that what a zygote has imported may be forked, and is what the script would import."""
 
 import ctypes
 import os
@@ -16,7 +16,7 @@ _CGROUPS = "/sys/fs/cgroup"
 
 
 class WatchedVariables(dict):
-    """The variables behind os.environ: notes who asks for one that is a rank's own."""
+    """The variables behind os.environ: records reads of the variables of a rank."""
 
     def __init__(self, variables, names):
         super().__init__(variables)
@@ -42,7 +42,7 @@ class WatchedVariables(dict):
             self._reads.add((name, ddprun_known.reader_of_rank()))
 
     def read(self, known):
-        """Those that were read, but by these modules."""
+        """Those that were read, except by these modules."""
         return {name for name, reader in self._reads if reader not in known}
 
     def get(self, name, default=None):
@@ -58,7 +58,7 @@ def script_path():
 
 
 def _user_folders():
-    """Where the script finds modules of its own before the installed ones."""
+    """The folders in which the script finds its own modules before installed ones."""
     folders = [one for one in os.environ.get("PYTHONPATH", "").split(":") if one]
     path = script_path()
     is_run = path and sys.orig_argv[2] != "-c"
@@ -67,7 +67,7 @@ def _user_folders():
 
 
 class Places:
-    """Which modules are the script's own, and which were installed."""
+    """Tells which modules are the script's own, and which are installed."""
 
     def __init__(self):
         self._own = set()
@@ -89,23 +89,23 @@ class Places:
                     elif os.path.exists(os.path.join(folder, entry.name, "__init__.py")):
                         self._own.add(name)
         except OSError:
-            pass  # Python finds nothing there, either
+            pass  # Python cannot read it either
 
     def holds(self, path):
-        """Whether that file is one of an installed distribution, or of Python."""
+        """True if the file belongs to an installed distribution or to Python."""
         return os.path.realpath(path).startswith(self._installed)
 
     def add_own(self, name):
         self._own.add(name)
 
     def is_installed(self, name):
-        """A top-level one that no file of the script's stands in front of."""
+        """True for a top-level module that no file of the script's shadows."""
         return name not in self._own
 
     def would_hold(self, name):
-        """Whether Python would take it from an installed distribution, or finds nothing.
+        """True if Python would load it from an installed distribution, or not find it.
 
-        A list that is wrong may name what is installed by a link to a person's own folder.
+        A wrong list may name an installed module that is linked to a user's own folder.
         """
         parent = sys.modules.get(name.rpartition(".")[0])
         if parent is None and "." in name:
@@ -117,21 +117,21 @@ class Places:
             try:
                 spec = finder.find_spec(name, path)
             except Exception:
-                continue  # it is not there for an import, either
+                continue  # an import would not find it either
             if spec is not None:
                 places = [spec.origin] if spec.has_location else spec.submodule_search_locations
                 return all(map(self.holds, places or ()))
         return True
 
     def stranger(self):
-        """Why what was imported is not only what was installed; nothing if it is."""
+        """Why something was imported that was not installed; None if all was."""
         for name, module in list(sys.modules.items()):
             is_ours = name == "sitecustomize" or name.startswith("ddprun_")
             if name in ddprun_site.BEFORE or is_ours:
                 continue
             spec = getattr(module, "__dict__", {}).get("__spec__")
             if not getattr(spec, "has_location", False):
-                continue  # made by another
+                continue  # made by another module
             path = spec.origin
             if name.partition(".")[0] in self._own:
                 return f"{name} is also the name of a module of the script's own"
@@ -141,10 +141,9 @@ class Places:
 
 
 def _in_child(socket, work):
-    """What work() returns in a forked child, or why there is no answer of its own."""
+    """Runs work() in a forked child. Returns its result, or why there was none."""
     ours, theirs = socket.socketpair()
-    # What libraries have asked to be called at a fork is called within it, and Python only writes
-    # what that raises.
+    # A fork runs the at-fork handlers of libraries, and Python only prints what these raise.
     raised = []
     hook, sys.unraisablehook = sys.unraisablehook, lambda what: raised.append(repr(what.exc_value))
     try:
@@ -168,20 +167,19 @@ def _in_child(socket, work):
     os.waitpid(child, 0)
     ours.close()
     if raised and answer == "well":
-        answer = f"what is called at a fork fails: {raised[0]}"
+        answer = f"an at-fork handler fails: {raised[0]}"
     return None if answer == "well" else answer
 
 
 def let_pools_end(socket):
-    """OpenBLAS has threads from its import on, ends them before any fork, and makes them anew when
-    they are needed: so do others that know of forks. Threads that are left are real ones.
-
-    Why a child cannot be forked at all; nothing if it can."""
+    """Lets thread pools end. OpenBLAS starts threads at its import, ends them before a fork, and
+    starts new ones when needed; so do other libraries with at-fork handlers. Threads that remain
+    are real ones. Returns why a child cannot be forked at all; None if it can."""
     return _in_child(socket, lambda: None)
 
 
 def leftovers(control):
-    """What an import has left that must not be forked; nothing where there is nothing."""
+    """What an import has left that must not be forked; None if there is nothing."""
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
         return f"the imports have left threads running: {threads - 1} (OMP_NUM_THREADS=1 may help)"
@@ -195,14 +193,14 @@ def leftovers(control):
         try:
             file = os.readlink(f"/proc/self/fd/{name}")
         except OSError:
-            continue  # that of the listing
+            continue  # the descriptor of the listing itself
         return f"the imports have left a descriptor open: {file}"
     shared = _shares_memory()
     return f"the imports have left memory that forks would share: {shared}" if shared else None
 
 
 def _shares_memory():
-    """Whether a fork and this process would write to the same pages."""
+    """Tells whether a fork and this process would write to the same pages."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
         for line in file:
             fields = line.split(None, 5)
@@ -220,7 +218,7 @@ def _kilobytes(path, name):
 
 
 def _number(path):
-    """None for "max", and where there is no such file."""
+    """None for "max", and if there is no such file."""
     try:
         with open(path, "rb") as file:
             return int(file.read())
@@ -229,7 +227,7 @@ def _number(path):
 
 
 def _cached_in(folder):
-    """Bytes of files that the kernel gives up before anything fails."""
+    """Bytes of the page cache, which the kernel reclaims before anything fails."""
     try:
         with open(f"{folder}/memory.stat", "rb") as file:
             values = dict(line.split() for line in file)
@@ -241,7 +239,7 @@ def _cached_in(folder):
 def _left_in_cgroup():
     """Kilobytes until the nearest limit of a cgroup (version 2); None: there is none.
 
-    Of version 1, and where its folders are not seen from here, the agent looks (memory_gauge.hpp).
+    The agent checks version 1, and cgroups that are not visible here (memory_gauge.hpp).
     """
     left = []
     try:
@@ -261,7 +259,7 @@ def _left_in_cgroup():
 
 
 def shortage():
-    """Whether the pages that a worker comes to change would be missing elsewhere."""
+    """Tells whether too little memory is left for the pages that a worker will change."""
     own = _kilobytes("/proc/self/status", b"RssAnon:")
     left = _kilobytes(_MEMORY_FILE, b"MemAvailable:")
     limit = _left_in_cgroup()
@@ -295,7 +293,7 @@ def _touched_gpu():
 
 
 def canary(socket, process):
-    """Why a forked child does not compute as it should; nothing if it does."""
+    """Why a forked child does not compute as it should; None if it does."""
     def work():
         process.show([b"canary"], {b"A": b"B"})
         why = _touched_gpu()
@@ -315,7 +313,7 @@ def _stamp_of(path):
 
 
 def stamp():
-    """Of the script, and of the folders in which an upgrade of a package shows."""
+    """Of the script, and of the folders that change when a package is upgraded."""
     site = sys.modules["site"]
     folders = list(site.getsitepackages())
     if site.ENABLE_USER_SITE:

@@ -1,5 +1,5 @@
-// The Python files of this folder and of launcher/evidence, which the build puts into the program
-// (.cmake/EmbedPython.cmake): nothing of them has to be installed where a worker's Python runs.
+// The Python files of this folder and of launcher/evidence, which the build embeds into the program
+// (.cmake/EmbedPython.cmake), so that none has to be installed beside a worker's Python.
 #pragma once
 
 #include <span>

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view first_word = "ddprun-imports ";
 constexpr std::string_view first_line = "ddprun-imports 3";
-// Of the file: the list, and as much again for what it depends on.
+// Of the file: the list, and as much again for its dependencies.
 constexpr std::size_t file_bytes_max = 2 * learnt_bytes_max;
 
 std::string_view value_in(const std::vector<std::string>& environment, std::string_view name) {
@@ -41,7 +41,7 @@ bool is_hex(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// Only a name, as the file has the whole key.
+// A collision is harmless: the file has the whole key.
 std::string hash_of(std::string_view text) {
   std::array<char, 17> name{};
   std::snprintf(name.data(), name.size(), "%016llx",
@@ -59,7 +59,7 @@ std::string stamp_of(const std::string& path) {
          std::to_string(found.st_ino);
 }
 
-// A script of the shell's in Python's place (pyenv's) may start another one the next time.
+// A shell script in place of Python (as pyenv's) may start another Python next time.
 bool is_binary(const std::string& program) {
   std::ifstream file(program, std::ios::binary);
   std::array<char, 4> magic{};
@@ -69,7 +69,7 @@ bool is_binary(const std::string& program) {
                      "ELF";
 }
 
-// The folder of packages in which it is; none: it is the person's own, or Python's.
+// Returns the package folder that has the module; none: it is the user's own, or Python's.
 std::optional<std::string> packages_of(const std::string& module) {
   for (const std::string_view name : {"/site-packages/", "/dist-packages/"}) {
     const std::size_t at = module.rfind(name);
@@ -78,7 +78,7 @@ std::optional<std::string> packages_of(const std::string& module) {
   return std::nullopt;
 }
 
-// The files on which the list depends. Python's own modules go with the interpreter.
+// Returns the files on which the list depends. Python's own modules are covered by the interpreter.
 std::set<std::string> files_of(const learnt_list& list, const std::string& key) {
   std::set<std::string> files = {list.program};
   std::istringstream words(key);
@@ -100,7 +100,7 @@ std::set<std::string> files_of(const learnt_list& list, const std::string& key) 
   return files;
 }
 
-// Takes a line off the front; none: the last one has no end, or there is none.
+// Takes a line off the front; none: there is no complete line.
 std::optional<std::string_view> next_line(std::string_view& text) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return std::nullopt;
@@ -109,7 +109,7 @@ std::optional<std::string_view> next_line(std::string_view& text) {
   return line;
 }
 
-// "TIME SIZE INODE PATH"
+// Checks "TIME SIZE INODE PATH".
 bool is_as_it_was(std::string_view stamped) {
   std::size_t end = 0;
   for (int field = 0; field < 3; ++field) {
@@ -119,7 +119,7 @@ bool is_as_it_was(std::string_view stamped) {
   return stamp_of(std::string(stamped.substr(end + 1))) == stamped.substr(0, end);
 }
 
-// As ddprun_recorder.py writes them.
+// ddprun_recorder.py has the format.
 bool is_line_of_list(std::string_view line) {
   if (line.size() < 3 || line[1] != ' ') return false;
   const std::string_view rest = line.substr(2);
@@ -159,7 +159,7 @@ state parse(std::string_view text, const std::string& key, learnt_list& list) {
     return version && version->starts_with(first_word) ? state::outdated : state::broken;
   const auto whose = next_line(text);
   if (!whose || !whose->starts_with("K ")) return state::broken;
-  if (whose->substr(2) != hex_text(key)) return state::outdated;  // another of the same hash
+  if (whose->substr(2) != hex_text(key)) return state::outdated;  // another key with the same hash
   std::size_t bytes = 0;
   for (;;) {
     const auto line = next_line(text);
@@ -229,7 +229,7 @@ learnt_answer learnt_imports::read() const {
   const state found = parse(*file.text, key, list);
   if (found == state::broken) answer.complaint = path() + " is not whole";
   if (found != state::good) return answer;
-  // A worker is started by no other program, whatever the file says.
+  // The file must not make us start another program than the command names.
   std::vector<std::string> where;
   if (!path_variable.empty()) where.push_back(path_variable);
   if (find_program(python, where) == list.program) answer.list = std::move(list);

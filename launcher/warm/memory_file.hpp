@@ -1,4 +1,4 @@
-// A file that only memory holds (memfd_create), close-on-exec.
+// Creates a file that exists only in memory (memfd_create), close-on-exec.
 //
 // Thread rule: any thread. Errors: the system's (too many open files, no memory).
 #pragma once
@@ -12,7 +12,7 @@ namespace ddprun::launcher::warm {
 
 result<unique_fd> make_memory_file(const char* name, std::string_view text = {});
 
-// 0 where it cannot be told.
+// Returns 0 if it is unknown.
 std::uint64_t size_of(const unique_fd& file);
 
 }  // namespace ddprun::launcher::warm

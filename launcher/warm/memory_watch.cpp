@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t mib = 1024 * 1024;
 constexpr double stalled_percent_max = 10;
 
-// A worker that fills the rest in less than the longer pause is seen on its way.
+// With a large distance to the reserve, even a fast worker cannot use it up before the next look.
 bool are_near(const memory_levels& levels) {
   return std::any_of(levels.begin(), levels.end(), [](const memory_level& one) {
     return one.left / 4 < memory_reserve(one.most);
@@ -73,14 +73,14 @@ void memory_watch::look() {
   is_looking_ = is_short_ || handlers_.is_wanted();
   if (!is_looking_) return;
   if (!options_.read) return judge({});
-  // No thread: what is left is not known, and the system is short of more than of memory.
+  // If no thread can be started, the levels are unknown, and the system lacks more than memory.
   reading_.start(options_.read, [this](const std::optional<memory_levels>& levels) {
     judge(levels.value_or(memory_levels{}));
   });
 }
 
 void memory_watch::judge(const memory_levels& levels) {
-  // The next look first: what is told may destroy this.
+  // The next look is armed first, because a handler may destroy this.
   look_later(are_near(levels) ? options_.pause_near : options_.pause);
   if (!is_short_) {
     const std::string why = shortage_of(levels);

@@ -1,16 +1,17 @@
-// A memory_watch says when memory gets short, so that what only waits can be ended before a worker
-// needs its pages, and when there is room again.
+// A memory_watch reports when memory gets short, so that idle processes can be ended before a
+// worker needs their pages, and when there is room again.
 //
-// Memory is short where less is left than memory_reserve(), of the machine or below the limit of a
-// cgroup, or where all processes there wait for memory a tenth of the time. It has room again when
-// twice the reserve and what is asked for has been left for a while; each time that it was not
-// enough after all, the while doubles.
+// Memory is short if less than memory_reserve() is left, on the machine or below the limit of a
+// cgroup, or if all processes there stall on memory for a tenth of the time. There is room again
+// when twice the reserve and the requested amount have been left for a while; each time that this
+// was too optimistic, the while doubles.
 //
-// It looks once a second, more often when little is left, and not at all when nothing is wanted of
-// it.
+// It looks once per second, more often if little is left, and not at all if there is nothing to
+// end.
 //
-// Thread rule: the main thread; events come on the executor, never from inside a call, and may
-// destroy the watch. `read` is called on another thread: it may wait where memory is short.
+// Thread rule: the main thread; events come from the executor, never from inside a call, and may
+// destroy the watch. `read` is called on another thread, because it may block while memory is
+// short.
 #pragma once
 
 #include "launcher/base/memory_gauge.hpp"
@@ -32,7 +33,7 @@ namespace ddprun::launcher::warm {
 
 using memory_levels = std::vector<memory_level>;
 
-// Bytes that must be left of so many: a twentieth, at least 64 MiB and at most 1 GiB.
+// The bytes that must be left of `most`: a twentieth, at least 64 MiB and at most 1 GiB.
 std::uint64_t memory_reserve(std::uint64_t most);
 
 // "80 MiB of 2.0 GiB are left in cgroup /sys/fs/cgroup/job"; empty: memory is not short.
@@ -43,14 +44,14 @@ bool have_room_for(const memory_levels& levels, std::uint64_t bytes);
 class memory_watch {
  public:
   struct options {
-    std::function<memory_levels()> read;  // empty: nothing is known
+    std::function<memory_levels()> read;  // empty: the levels are unknown
     std::chrono::milliseconds pause{1000};
-    std::chrono::milliseconds pause_near{250};  // when little more than the reserve is left
-    std::chrono::milliseconds rest{10'000};     // so long there must have been room
+    std::chrono::milliseconds pause_near{250};  // if little more than the reserve is left
+    std::chrono::milliseconds rest{10'000};     // how long there must have been room
     std::chrono::milliseconds rest_max{600'000};
   };
   struct events {
-    std::function<bool()> is_wanted;  // whether there is what could be ended
+    std::function<bool()> is_wanted;  // true if there are processes to end
     std::function<void(const std::string& why)> is_short;
     std::function<void()> has_room;
   };
@@ -59,10 +60,11 @@ class memory_watch {
   memory_watch(const memory_watch&) = delete;
   memory_watch& operator=(const memory_watch&) = delete;
 
-  // There is what could be ended.
+  // There are processes that could be ended.
   void start();
 
-  // Memory is short, whoever has found that: the next event is that there is room for so much.
+  // Memory is short, as this watch or anyone else has found: the next event is that there is room
+  // for `bytes`.
   void await_room_for(std::uint64_t bytes);
 
   bool is_short() const { return is_short_; }
@@ -78,7 +80,7 @@ class memory_watch {
   background_task<memory_levels> reading_;
   bool is_looking_ = false;
   bool is_short_ = false;
-  std::uint64_t needed_ = 0;  // where it is short
+  std::uint64_t needed_ = 0;  // while is_short_
   std::chrono::milliseconds rest_{0};
   std::optional<time_point> room_since_;
   lifetime alive_;

@@ -19,14 +19,14 @@ std::string errno_text(const std::string& path, int number) {
   return path + ": " + system_error(number).message();
 }
 
-// Empty: it is ours.
+// Empty: only we can write to it.
 std::string owner_problem(const std::string& path, const struct stat& found) {
   if (found.st_uid != ::geteuid()) return path + " belongs to another user";
   if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0) return path + " may be written by other users";
   return {};
 }
 
-// Of a folder; empty: it is there and ours.
+// Empty: the folder exists and is ours.
 std::string problem_of_folder(const std::string& folder) {
   struct stat found {};
   if (::stat(folder.c_str(), &found) != 0) return errno_text(folder, errno);
@@ -39,7 +39,7 @@ private_file read_private_file(const std::string& folder, const std::string& nam
                                std::size_t bytes_max) {
   private_file answer;
   const std::string path = folder + "/" + name;
-  // A pipe that nobody writes to would be waited for.
+  // O_NONBLOCK, because opening a FIFO without a writer would block.
   const unique_fd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file) {
     if (errno != ENOENT && errno != ENOTDIR) answer.problem = errno_text(path, errno);
@@ -80,7 +80,7 @@ std::string write_private_file(const std::string& folder, const std::string& nam
   unique_fd file(::mkostemp(next.data(), O_CLOEXEC));
   if (!file) return errno_text(folder, errno);
   int error = write_all(file.get(), text);
-  // A disk of the network's may say only now that it is full.
+  // A network file system may report only at close that the disk is full.
   if (::close(file.release()) != 0 && error == 0) error = errno;
   const std::string path = folder + "/" + name;
   if (error == 0 && ::rename(next.c_str(), path.c_str()) != 0) error = errno;

@@ -1,9 +1,9 @@
-// A recording is the list of what a Python imports, as long as it runs: a file in memory that this
-// process owns, and the recorder that writes to it (ddprun_recorder.py has the format), in a
-// site_zip that makes Python begin with it.
+// A recording is the list of what a Python process imports while it runs: a file in memory, and the
+// recorder that writes to it (ddprun_recorder.py has the format), in a site_zip that Python loads
+// at its start.
 //
-// Thread rule: one thread; other processes write to the list. Ownership: both files are gone with
-// the object, and whoever still records notes nothing more. Errors: the system's.
+// Thread rule: one thread; other processes write to the list. Ownership: both files end with the
+// object, and processes that still record then write nothing. Errors: the system's.
 #pragma once
 
 #include "launcher/process/spawner.hpp"
@@ -17,10 +17,10 @@ namespace ddprun::launcher::warm {
 
 class recording {
  public:
-  // `known`: what the list has already. `stack_signal`: as in warm_options.
+  // `known` is the beginning of the list. `stack_signal`: as in warm_options.
   static result<recording> begin(std::string_view known = {}, int stack_signal = 0);
 
-  // The same start, with the recorder.
+  // Returns the same start with the recorder added.
   spawn_request recorded(const spawn_request& request) const;
 
   std::string path() const;  // of the list, for other processes

@@ -17,15 +17,15 @@ void put_number(std::string& to, std::uint64_t value, int bytes) {
     to += static_cast<char>(value >> (8 * byte) & 0xff);
 }
 
-// What the header of a file and its row in the directory have in common: no flags, stored, 1980.
+// The common part of a file's header and its row in the directory: no flags, stored, 1980.
 void put_file(std::string& to, const std::string& name, const std::string& text) {
   boost::crc_32_type sum;
   sum.process_bytes(text.data(), text.size());
-  put_number(to, 10, 2);  // version that is needed
+  put_number(to, 10, 2);  // required version
   put_number(to, 0, 2);
   put_number(to, 0, 2);
   put_number(to, 0, 2);
-  put_number(to, 0x21, 2);  // the first of January
+  put_number(to, 0x21, 2);  // January 1st
   put_number(to, sum.checksum(), 4);
   put_number(to, text.size(), 4);
   put_number(to, text.size(), 4);

@@ -1,4 +1,4 @@
-// What a warm_spawner knows of the imports: the record of them, the zygote that makes them ahead,
+// The part of warm_spawner that knows the imports: the recording, the zygote that does them ahead,
 // and the spares that it forks.
 #include "launcher/process/process_table.hpp"
 #include "launcher/warm/warm_spawner.hpp"
@@ -17,10 +17,10 @@ namespace {
 
 constexpr int failures_max = 3;
 constexpr std::size_t excluded_max = 16;
-// A spare that was just killed is gone sooner, unless the kernel holds it.
+// A killed spare ends within this time, unless the kernel holds it.
 constexpr std::chrono::seconds kill_limit{1};
 
-// A kernel without it, or a folder that is gone: better here than not, as where it is forked there.
+// Errors (an old kernel, a removed folder) are ignored: the spare then stays in the agent's cgroup.
 void move_to_cgroup(int folder, pid_t pid) {
   if (folder < 0) return;
   const unique_fd file(::openat(folder, "cgroup.procs", O_WRONLY | O_CLOEXEC));
@@ -43,8 +43,8 @@ bool warm_spawner::is_to_be_recorded(const spawn_request& request) const {
 
 spawn_result warm_spawner::spawn_cold(const spawn_request& request, spawn_handlers handlers) {
   reading_.cancel();
-  // The workers make the same imports now, and are not to share the processors with it; and what
-  // this life imports may be less.
+  // A zygote that still loads the list of the last life would compete with the workers for CPUs,
+  // and this life may import less.
   if (std::exchange(is_of_last_life_, false) && !is_ready_) begin_anew();
   if (zygote_ && !is_off_) tell("workers are started cold: no spare is ready");
   if (!is_to_be_recorded(request) || !make_record(request))
@@ -101,7 +101,8 @@ void warm_spawner::begin_known(spawn_request like, const learnt_list& list) {
   load();
 }
 
-// Only what a zygote could be made of. Several cold starts have noted the same, each all of it.
+// Keeps only a list from which a zygote was made. Several cold starts have recorded it, so
+// duplicate lines are dropped.
 void warm_spawner::keep_record() {
   if (!is_ready_ || options_.learnt.folder.empty() || keeping_.under_way()) return;
   learnt_list list{known_->program, {}};
@@ -127,7 +128,7 @@ void warm_spawner::forget_record() {
       [](const std::optional<std::string>&) {});
 }
 
-// What a list of the last life has led to may be the fault of the list.
+// If the list of the last life was used, it may be the reason, so try again without it.
 void warm_spawner::give_up(const std::string& why) {
   if (!is_of_last_life_) return turn_off(why);
   forget_record();
@@ -194,7 +195,7 @@ zygote::events warm_spawner::zygote_events() {
 
 void warm_spawner::take_ready(std::size_t modules, const std::string& stop) {
   is_ready_ = true;
-  let_spares_go();  // they know less
+  let_spares_go();  // they have fewer modules
   keep_record();
   tell(std::to_string(modules) + " modules are imported ahead" +
        (stop.empty() ? std::string() : "; not those that the script imports after " + stop));
@@ -214,7 +215,7 @@ void warm_spawner::refill_later() {
   }));
 }
 
-// Until it is the spawner's, it is an orphan to whoever looks for strays, and may have been killed.
+// Until we own it, a stray_reaper would take it for an orphan, and may have killed it already.
 void warm_spawner::take_spare(pid_t pid, unique_fd orders) {
   is_making_ = false;
   const std::vector<pid_t> children = list_children();
@@ -227,7 +228,7 @@ void warm_spawner::take_spare(pid_t pid, unique_fd orders) {
         if (weak.expired()) return inner.reap(over);
         child_ended(over, status);
       });
-  if (!is_watched) {  // a worker whose end nobody would see
+  if (!is_watched) {  // nobody would see the end of this worker
     inner_.signal_group(pid, SIGKILL);
     inner_.reap_within(pid, kill_limit);
     return lack_spare("no descriptor is left to watch spare workers");
@@ -254,7 +255,7 @@ void warm_spawner::let_spares_go() {
   }
 }
 
-// What was learnt is of no use any more: the next cold start is recorded.
+// Forgets all that was learnt: the next cold start is recorded.
 void warm_spawner::begin_anew() {
   zygote_.reset();
   let_spares_go();
@@ -267,7 +268,7 @@ void warm_spawner::begin_anew() {
   failures_ = 0;
 }
 
-// Spares that wait stay good.
+// Spares that wait are still used.
 void warm_spawner::turn_off(const std::string& why) {
   forget_record();
   zygote_.reset();
@@ -284,14 +285,14 @@ memory_watch::events warm_spawner::memory_events() {
   return events;
 }
 
-// What was learnt stays: only what holds memory goes.
+// Frees memory, but keeps the list.
 void warm_spawner::make_room(const std::string& why) {
   const std::uint64_t held = zygote_ ? anonymous_memory(zygote_->pid()) : 0;
   zygote_.reset();
   let_spares_go();
   is_ready_ = is_making_ = false;
   loaded_bytes_ = 0;
-  // The zygote makes spares only where twice of what it holds is left (ddprun_zygote_checks.py).
+  // The zygote makes spares only if twice its own memory is left (ddprun_zygote_checks.py).
   memory_.await_room_for(3 * held);
   tell(why + ": no spare workers until there is room");
 }

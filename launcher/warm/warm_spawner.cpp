@@ -66,7 +66,7 @@ struct warm_spawner::worker : std::enable_shared_from_this<warm_spawner::worker>
   asio::steady_timer begin_timer;
   spawn_handlers handlers;
   time_point began = std::chrono::steady_clock::now();
-  std::string cold_because;  // what it has reported
+  std::string cold_because;  // the reason that it has reported
   bool is_signalled = false;
 };
 
@@ -143,10 +143,11 @@ bool warm_spawner::may_be_warm(const spawn_request& request) {
          !request.outlives_us;
 }
 
-// None: there is no spare, or no descriptor; then a cold start says what is short.
+// None: there is no spare, or no descriptor left; the cold start then reports the shortage.
 std::optional<spawned_child> warm_spawner::give(const spawn_request& request,
                                                 const spawn_handlers& handlers) {
-  const bool is_another = known_ && known_->program != request.program;  // than was imported with
+  const bool is_another =
+      known_ && known_->program != request.program;  // than the modules were imported with
   if (is_another) begin_anew();
   if (spares_.empty()) return std::nullopt;
   auto output = make_pipe();
@@ -163,7 +164,7 @@ std::optional<spawned_child> warm_spawner::give(const spawn_request& request,
     const error_code error = net::send_packet(
         next.orders.get(), "work",
         {work->get(), output->write.get(), errors->write.get(), report->write.get()});
-    if (error) {  // it has died, and that is about to be told
+    if (error) {  // it has died, and its end is about to be reported
       let_go_.insert(next.pid);
       inner_.signal_group(next.pid, SIGKILL);
       continue;
@@ -196,8 +197,7 @@ void warm_spawner::await_report(const std::shared_ptr<worker>& given) {
       }));
 }
 
-// A spare that stands still after it was given work (stopped, frozen, swapped out) would hold up
-// the round.
+// A spare that hangs after it was given work (stopped, frozen, swapped out) would delay the round.
 void warm_spawner::end_late(const std::shared_ptr<worker>& given) {
   given->begin_timer.expires_after(options_.begin_limit);
   given->begin_timer.async_wait(
@@ -210,7 +210,7 @@ void warm_spawner::end_late(const std::shared_ptr<worker>& given) {
       }));
 }
 
-// At its end the worker is about to run the script, or has executed its command.
+// The pipe closes when the worker is about to run the script, or has executed its command.
 warm_spawner::report_state warm_spawner::read_report(worker& given) {
   std::array<char, 4096> text;
   const ssize_t count = ::read(given.report.native_handle(), text.data(), text.size());
@@ -234,7 +234,7 @@ void warm_spawner::child_ended(pid_t pid, exit_status status) {
   if (const auto found = workers_.find(pid); found != workers_.end()) {
     const std::shared_ptr<worker> over = found->second;
     if (over->report.is_open()) {
-      // Its own end of the pipe is closed; a process that it has left may hold another one.
+      // The worker's end of the pipe is closed, but a process that it has left may hold it open.
       while (read_report(*over) == report_state::more) {
       }
       take_report(*over);
@@ -255,6 +255,7 @@ void warm_spawner::child_ended(pid_t pid, exit_status status) {
 
 void warm_spawner::judge_early_end(const worker& over, exit_status status) {
   const bool is_early = std::chrono::steady_clock::now() - over.began < early;
+  // A worker that we signalled, or that was started cold after all, proves nothing.
   if (status.success() || !is_early || over.is_signalled || !over.cold_because.empty()) return;
   if (suspicion_ || is_off_) return;
   cold_comparison::events events;

@@ -1,19 +1,19 @@
-// The warm_spawner starts Python workers from spares, where there are any: processes that have
-// imported what the script imports, and run it within milliseconds. For all else it is the spawner
-// that it stands in front of.
+// The warm_spawner starts Python workers from spares, if there are any: processes that have
+// imported what the script imports, and run it within milliseconds. All else is passed to the inner
+// spawner.
 //
 // The first worker of the node (LOCAL_RANK 0) is started with a recorder of its imports. When the
-// record has not grown for a moment, a zygote imports what is in it, proves that a fork of it
-// computes, and makes spares. A round that is started takes them, and new ones are made. No round
-// waits for that: without a spare a worker is started cold, as it is where anything about it
-// differs from what the zygote knows (ddprun_zygote.py); a spare that does not begin is killed.
+// record has not grown for a moment, a zygote imports the modules, proves that a fork of it
+// computes, and makes spares. The workers of the next round take them, and new ones are made. No
+// round waits for that: without a spare, or if anything differs from what the zygote has seen
+// (ddprun_zygote.py), a worker is started cold; a spare that does not begin is killed.
 //
-// The zygote and the spares are the first to go where memory gets short: the kernel prefers them
-// (ddprun_process.py), and they are ended before that comes to it (memory_watch.hpp). They are made
-// anew when there is room.
+// The zygote and the spares are the first to go when memory gets short: they are ended early
+// (memory_watch.hpp), and the OOM killer prefers them (ddprun_process.py). They are made again when
+// there is room.
 //
-// A spare is a child of this process from before it is told of here, so its end, its group and its
-// strays are what they are for any worker.
+// A spare is a child of this process before this class hears of it, so its end, its process group
+// and its stray children are handled as a worker's.
 //
 // Thread rule, ownership: see spawner.hpp; the references must outlive it. Destroying it kills the
 // zygote and the spares, not the workers.
@@ -47,23 +47,23 @@
 namespace ddprun::launcher::warm {
 
 struct warm_options {
-  std::uint32_t spares = 1;             // how many wait
+  std::uint32_t spares = 1;             // how many are kept waiting
   std::vector<std::string> rank_names;  // variables that differ between workers and rounds
-  std::string prefix;                   // of what the zygote says, "[node-a:warm] "
+  std::string prefix;                   // of the zygote's output, "[node-a:warm] "
   std::function<int()> cgroup;          // the workers'; see spawn_request
-  // A spare or the zygote was ended by SIGKILL, not by us: by the kernel, or by somebody else.
+  // SIGKILL has ended a spare or the zygote, and it was not ours: the kernel's, or somebody else's.
   std::function<void()> killed = [] {};
   int stack_signal = 0;    // asks a worker for its stacks (launcher/evidence); 0: none
-  std::string stack_site;  // with which a cold one begins then; empty: with none
-  // So long the record must not have grown; doubled up to the second while it does not.
+  std::string stack_site;  // what a cold worker loads for that; empty: none
+  // The record must not have grown for so long; doubled up to look_pause_max while it does not.
   std::chrono::milliseconds look_pause{500};
   std::chrono::milliseconds look_pause_max{8000};
-  // After so long the record is held to be whole, and no worker's imports are noted any more.
+  // After so long the record counts as complete, and imports are not recorded any more.
   std::chrono::seconds rest{60};
-  // From the message with the work until a spare is about to run the script: one that is later is
-  // killed, which is a failure of its round.
+  // From the message with the work until a spare is about to run the script. A spare that takes
+  // longer is killed, which fails its round.
   std::chrono::seconds begin_limit{10};
-  // From the start of workers to the next spares: they are not to be held up.
+  // From the start of workers to the next spare, which must not slow them down.
   std::chrono::milliseconds refill_pause{1000};
   cold_comparison::options comparison;
   memory_watch::options memory;
@@ -88,9 +88,9 @@ class warm_spawner final : public spawner {
   std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) override;
   bool owns(pid_t pid) const override;
 
-  // Makes the imports of the script's last life, where they are known, before there is a round.
-  // `like`: a worker of it, but for the variables of a rank. Where its program is another than that
-  // of the worker that comes, nothing of it is used.
+  // Does the imports of the script's last life, if they are known, before there is a round. `like`
+  // is a worker without the variables of a rank. If the worker that comes has another program, the
+  // imports are not used.
   void look_up(const spawn_request& like);
 
   std::size_t waiting() const { return spares_.size(); }
@@ -145,25 +145,26 @@ class warm_spawner final : public spawner {
   warm_options options_;
   say_handler say_;
 
-  std::optional<recording> record_;     // what is imported, by the first worker
+  std::optional<recording> record_;     // of the imports of the first worker
   std::uint64_t record_bytes_ = 0;      // at the last look
-  std::uint64_t loaded_bytes_ = 0;      // that the zygote was told to read
-  std::optional<spawn_request> known_;  // the worker whose imports are recorded
-  std::set<std::string> excluded_;      // modules
+  std::uint64_t loaded_bytes_ = 0;      // of the list that the zygote was told to read
+  std::optional<spawn_request> known_;  // the recorded worker
+  std::set<std::string> excluded_;      // modules that must not be imported ahead
   std::unique_ptr<zygote> zygote_;
-  time_point grown_at_{};         // the record, as it was seen
-  bool is_complete_ = false;      // it has not grown for long
-  bool is_of_last_life_ = false;  // no worker has been started yet
-  bool is_ready_ = false;         // the zygote may be forked
-  bool is_making_ = false;        // a spare
-  int failures_ = 0;              // of spares, one after the other
+  time_point grown_at_{};         // when the record was last seen to grow
+  bool is_complete_ = false;      // the record has not grown for `rest`
+  bool is_of_last_life_ = false;  // the list is from the last life; no worker was started yet
+  bool is_ready_ = false;         // the zygote can fork
+  bool is_making_ = false;        // a spare is being made
+  int failures_ = 0;              // consecutive, of spares
   std::string told_;              // the last line about the imports
   std::deque<spare> spares_;
   std::map<pid_t, std::shared_ptr<worker>> workers_;  // that were started warm
-  std::set<pid_t> let_go_;                            // spares that were killed
+  std::set<pid_t> let_go_;                            // spares that we have killed
   bool is_off_ = false;
   memory_watch memory_;
-  std::unique_ptr<cold_comparison> suspicion_;  // a warm one has ended at once: the next are cold
+  std::unique_ptr<cold_comparison>
+      suspicion_;  // a warm worker has failed at once, so the next ones are cold
   boost::asio::steady_timer look_timer_;
   boost::asio::steady_timer refill_timer_;
   background_task<learnt_answer> reading_;

@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 namespace ddprun::launcher::warm {
 namespace {
 
-// What is before the first space, and what is behind it.
+// Returns what is before the first space, and what is after it.
 std::pair<std::string_view, std::string_view> at_first_space(std::string_view text) {
   const std::size_t space = std::min(text.find(' '), text.size());
   return {text.substr(0, space), text.substr(std::min(space + 1, text.size()))};
@@ -54,7 +54,7 @@ struct zygote::state : std::enable_shared_from_this<zygote::state> {
   log_mux& mux;
   events handlers;
   asio::posix::stream_descriptor socket;
-  unique_fd site;  // its Python reads it at its start
+  unique_fd site;  // read by its Python at the start
   pid_t pid = -1;
 };
 
@@ -86,7 +86,7 @@ void zygote::make_spare() {
   state_->order("spare");
 }
 
-// One that is gone does not hear it: its end is told.
+// If the process is gone the order is lost, but its end is reported.
 void zygote::state::order(std::string_view word) {
   if (!socket.is_open()) return;
   [[maybe_unused]] const error_code error = net::send_packet(socket.native_handle(), word);
@@ -142,7 +142,7 @@ void zygote::state::listen() {
                     while_alive(weak_from_this(), [this](error_code error) {
                       if (error) return;
                       auto said = net::receive_packet(socket.native_handle());
-                      // At its end the spawner has the word.
+                      // At its end, the spawner reports it.
                       if (said && said->text.empty()) return void(socket.close(error));
                       if (said) hear(*said);
                       if (socket.is_open()) listen();
@@ -162,7 +162,8 @@ void zygote::state::hear(net::packet& said) {
     handlers.failed(std::string(rest));
   } else if (word == "short") {
     handlers.is_short(std::string(rest));
-  } else if (word == "spare" && said.descriptors.empty()) {  // it ends, as nobody has its socket
+  } else if (word == "spare" &&
+             said.descriptors.empty()) {  // the spare ends, because its socket is closed
     handlers.failed("no descriptor is left for spare workers");
   } else if (word == "spare") {
     handlers.spare(whole_number<pid_t>(first).value_or(-1), std::move(said.descriptors.front()));

@@ -1,12 +1,13 @@
 // The agent's side of a zygote: a Python that imports ahead what a script imports, and forks spares
-// that wait for a worker's work (ddprun_zygote.py, which also names the words of the two).
+// that wait for a worker's work (ddprun_zygote.py, which has the protocol).
 //
-// It is started with the command line of a worker, so only where a worker of the same command has
-// shown that its Python runs our sitecustomize.py: else it would run the script.
+// It is started with the command line of a worker. So it may be started only after a worker of the
+// same command has proved that its Python runs our sitecustomize.py: otherwise it would run the
+// script.
 //
-// Thread rule: the main thread; events come on the executor, never from inside a call, and may
+// Thread rule: the main thread; events come from the executor, never from inside a call, and may
 // destroy the zygote. Ownership: the references must outlive it. Destroying it kills the process;
-// spares that it has made are not its own.
+// spares that it has made live on.
 #pragma once
 
 #include "launcher/log/log_mux.hpp"
@@ -31,26 +32,27 @@ class zygote {
     std::string program;                   // Python's path
     std::vector<std::string> command;      // of a worker
     std::vector<std::string> environment;  // of a worker, without the variables of a rank
-    std::vector<std::string> rank_names;   // those
+    std::vector<std::string> rank_names;   // those variables
     std::set<std::string> excluded;        // top-level modules that are not imported ahead
-    std::string record;                    // path of the list, for other processes
-    std::string prefix;                    // of what it says, "[node-a:warm] "
+    std::string record;                    // path of the list, as other processes open it
+    std::string prefix;                    // of its output, "[node-a:warm] "
     int stack_signal = 0;                  // as in warm_options
   };
 
   struct events {
-    // The list is imported and a canary lives; of no variable, or of the one that the script sets
-    // before it imports the rest.
+    // The list is imported and a canary lives. `variable` is empty, or says why the script's
+    // remaining imports are not done ahead.
     std::function<void(std::size_t modules, const std::string& variable)> ready;
-    // This module must not be imported ahead. The zygote is of no use any more, nor in the next.
+    // This module must not be imported ahead. The zygote is useless now; the next one must exclude
+    // it.
     std::function<void(const std::string& module, const std::string& why)> dropped;
     std::function<void(const std::string& why)> refused;
     std::function<void(pid_t spare, unique_fd orders)> spare;
-    std::function<void(const std::string& why)> failed;  // no spare, this time
-    // It holds more than may be held now, and is of no use until there is room.
+    std::function<void(const std::string& why)> failed;  // no spare this time
+    // It holds more memory than is allowed now, and is useless until there is room.
     std::function<void(const std::string& why)> is_short;
-    std::function<void()> killed;  // by SIGKILL, as the kernel does where memory runs out
-    std::function<void(const std::string& how)> ended;  // by itself, or could not be started
+    std::function<void()> killed;                       // by SIGKILL, as by the OOM killer
+    std::function<void(const std::string& how)> ended;  // by itself, or it could not be started
   };
 
   zygote(boost::asio::any_io_executor executor, spawner& spawn, guardian& guard, log_mux& mux,
@@ -59,7 +61,7 @@ class zygote {
   zygote(const zygote&) = delete;
   zygote& operator=(const zygote&) = delete;
 
-  void load();  // what is new in the list
+  void load();  // the new part of the list
   void make_spare();
   pid_t pid() const;
 
