@@ -17,7 +17,7 @@ std::string_view bar_thinner::feed(std::string_view bytes, time_point now) {
   const bool holds = is_held_ || returns_ > 0;
   if (is_binary_ && !holds) return bytes;
   const bool has_return = bytes.find('\r') != std::string_view::npos;
-  // Where it matters, and where it costs nothing beside a read.
+  // Search for NUL in everything that is examined anyway, and otherwise where it costs little.
   const auto looked_at = has_return || holds ? bytes : bytes.substr(0, look_bytes);
   is_binary_ = is_binary_ || looked_at.find('\0') != std::string_view::npos;
   if (!holds && (is_binary_ || !has_return)) return bytes;
@@ -48,7 +48,7 @@ std::string_view bar_thinner::feed(std::string_view bytes, time_point now) {
   return out_;
 }
 
-// Without carriage returns in it.
+// `text` has no carriage return.
 void bar_thinner::take(std::string_view text) {
   const std::size_t newline = text.find('\n');
   if (is_held_ && newline == std::string_view::npos && held_.size() < state_bytes_max) {

@@ -6,7 +6,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// `  File "train.py", line 31, in step`: its file; empty: it is no such line.
+// Returns the file of ` File "train.py", line 31, in step`; empty for other lines.
 std::string_view file_in(std::string_view line) {
   constexpr std::string_view begin = "  File \"";
   if (!line.starts_with(begin)) return {};

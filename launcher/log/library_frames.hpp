@@ -1,6 +1,6 @@
-// The lines of a Python traceback that tell of frames in installed packages and in Python itself:
-// on a terminal they are dim, so that a person's own frames and the exception stand out, and of
-// what is kept of a worker's last words they are the first to go.
+// Recognises the lines of a Python traceback for frames in installed packages and in Python itself.
+// They are dimmed on a terminal, so that the user's own frames and the exception stand out, and
+// they are dropped first from the tail that is kept of a worker's output.
 //
 //   [rank3]:   File "/usr/lib/python3/dist-packages/torch/_tensor.py", line 623, in backward
 //   [rank3]:     torch.autograd.backward(
@@ -13,15 +13,15 @@ namespace ddprun::launcher {
 
 class library_frames {
  public:
-  // The stream's next whole line, with or without its end. True: it is of such a frame.
+  // The stream's next complete line, with or without its newline. True: it belongs to such a frame.
   bool take(std::string_view line);
-  // The last line began it.
+  // The last line was the first of a frame.
   bool has_begun() const { return has_begun_; }
   bool is_within() const { return is_within_; }
 
  private:
   bool has_begun_ = false;
-  bool is_within_ = false;  // the code of one may follow
+  bool is_within_ = false;  // a source line of the frame may follow
 };
 
 }  // namespace ddprun::launcher

@@ -10,7 +10,7 @@ namespace {
 
 using kind = log::line_part::kind;
 
-constexpr std::size_t block_bytes = 4096;  // of C's standard output to a pipe; Python's has two
+constexpr std::size_t block_bytes = 4096;  // stdio's buffer on a pipe; Python's is two of these
 
 constexpr std::string_view cut_mark = " [ddprun: this line is too long, and cut here]\n";
 
@@ -68,7 +68,7 @@ void line_splitter::finish() {
   if (!state_.empty()) hand_on("\n");
 }
 
-// It was no "\r\n".
+// The carriage return did not begin "\r\n".
 void line_splitter::begin_state() {
   after_return_ = false;
   has_states_ = true;
@@ -81,7 +81,7 @@ void line_splitter::append(std::string_view text) {
     const auto room = limit_ - state_.size();
     state_.append(text.substr(0, room));
     text.remove_prefix(room);
-    // The rest of a character that has begun goes to the next line.
+    // An incomplete character goes to the next line as a whole.
     const auto whole = std::max(without_begun(state_).size(), seen_);
     const std::string begun = whole == 0 ? std::string() : state_.substr(whole);
     state_.resize(state_.size() - begun.size());
@@ -91,8 +91,9 @@ void line_splitter::append(std::string_view text) {
   state_.append(text);
 }
 
-// `text` may have the line's end in it.
+// `text` may include the line's end.
 void line_splitter::end_line(std::string_view text, std::string_view ending) {
+  // The fast path: the complete line is in one read, so it need not be copied.
   const bool is_whole = state_.empty() && !was_seen_ && ending.empty();
   if (is_whole && text.size() <= limit_ + 1) {
     handler_({kind::opens, text, text, false});

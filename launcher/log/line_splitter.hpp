@@ -1,16 +1,15 @@
-// A line_splitter cuts a stream of bytes into whole lines, so that the output of several workers is
-// mixed line by line and never within one.
+// A line_splitter cuts a stream of bytes into complete lines, so that the output of several workers
+// is interleaved by line.
 //
-// A line that has no end yet (a prompt) is handed on after `open_line_delay`, and goes on later;
-// after `cut_line_delay` where whole blocks came, for then a writer with a buffer has cut it. A
-// lone carriage return (a progress bar drawing over itself) begins the line's next state, which
-// takes the place of the one before: of those that nobody has seen only the newest is handed on, so
-// at most one in `open_line_delay`, the last of a line and of the stream always.
+// An incomplete line (a prompt) is passed on after `open_line_delay` and continued later. After
+// whole blocks the delay is `cut_line_delay`, because then a writer's buffer has cut the line. A
+// lone carriage return (a progress bar) begins the line's next state, which replaces the one
+// before. Of states that were not passed on yet only the newest is, so at most one per
+// `open_line_delay`; the last state of a line and of the stream always is.
 //
-// Pure: bytes and moments in, calls out. No byte is lost or changed, but for those states, and a
-// carriage return at the beginning of one. A line longer than the limit is cut, which is said
-// there; one without its newline at the end is given one. Bytes need not be valid UTF-8; of text no
-// character is cut.
+// Pure: bytes and times in, calls out. No byte is lost or changed, except replaced states and their
+// carriage returns. A line longer than the limit is cut, with a note; a last line without a newline
+// gets one. Bytes need not be valid UTF-8; a valid character is never cut.
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -33,25 +32,25 @@ class line_splitter {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  // What is to be shown next. The views live for the call.
+  // What to show next. The views are valid during the call.
   struct piece {
     log::line_part::kind how = log::line_part::kind::opens;  // never `passes` or `begins`
-    std::string_view text;  // with the newline, if it is the end of a line
-    std::string_view line;  // then all of it; else empty
-    bool is_state = false;  // of a progress bar, and no end
+    std::string_view text;  // includes the newline if it ends a line
+    std::string_view line;  // then the complete line; else empty
+    bool is_state = false;  // a progress bar's state, and not its last
   };
   using piece_handler = std::function<void(const piece&)>;
 
-  // `limit` in bytes without the newline, at least 1: a longer line is cut there.
+  // `limit` in bytes without the newline, at least 1: longer lines are cut there.
   line_splitter(std::size_t limit, piece_handler handler);
 
   void feed(std::string_view bytes, time_point now);
 
-  // When to call hand_on_open; none: nothing waits for that.
+  // When to call hand_on_open; none: nothing is held back.
   std::optional<time_point> due() const { return due_; }
   void hand_on_open();
 
-  // The stream has ended: what is left comes out as a line.
+  // The stream has ended: passes the rest on as a line.
   void finish();
 
  private:
@@ -64,11 +63,11 @@ class line_splitter {
 
   std::size_t limit_;
   piece_handler handler_;
-  std::string state_;          // the newest of the line that has no end yet, at most the limit
-  std::size_t seen_ = 0;       // so much of it was handed on
-  bool was_seen_ = false;      // something of this line was
-  bool has_states_ = false;    // there was a lone carriage return in this line
-  bool after_return_ = false;  // a carriage return came last: it may begin "\r\n"
+  std::string state_;          // the newest of the incomplete line, at most the limit
+  std::size_t seen_ = 0;       // how much of it was passed on
+  bool was_seen_ = false;      // a part of this line was passed on
+  bool has_states_ = false;    // this line had a lone carriage return
+  bool after_return_ = false;  // the last byte was a carriage return: it may begin "\r\n"
   std::optional<time_point> due_;
 };
 

@@ -20,10 +20,10 @@ using log::output_channel;
 constexpr std::chrono::milliseconds stuck_limit{100};
 
 constexpr std::chrono::milliseconds retry_pause{100};
-// How long the end waits at most for a disk that cannot be written.
+// How long the end of the agent waits at most for a disk that cannot be written.
 constexpr std::chrono::milliseconds broken_limit{2000};
 
-// 0, or why the folder is not there.
+// Returns 0 or errno.
 int make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -46,7 +46,7 @@ log_files::shared::answer log_files::shared::append(file_id id, std::string_view
   output_channel& to = one.channel;
   const std::size_t queue_bytes = values.queue_bytes;
   const std::size_t held = to.held_bytes();
-  // What comes behind lost lines stays behind them.
+  // Once bytes were dropped, later ones must not overtake the note about them.
   const bool is_full = held + bytes.size() > queue_bytes + values.late_bytes || !to.overrun.none();
   if (late && is_full) {
     const std::string_view gone = to.keep_newline({.text = bytes});
@@ -152,11 +152,12 @@ log::output_loss log_files::finish(std::chrono::milliseconds limit) {
   shared_->stopping_since = begin;
   shared_->work.notify_one();
   const auto is_finished = [this] { return shared_->finished; };
-  // Each byte that is taken meanwhile begins it anew.
+  // Each byte that the disk accepts meanwhile restarts the limit.
   for (auto until = begin + limit; !shared_->finished && clock::now() < until;
        until = std::max(begin, shared_->taken_at) + limit) {
     shared_->changed.wait_until(lock, until, is_finished);
   }
+  // The thread may be in a write that hangs: it gets a moment to notice, and is then left behind.
   if (!shared_->finished) {
     shared_->abandoned = true;
     shared_->work.notify_one();
@@ -192,7 +193,7 @@ void log_files::shared::tell_room(file_id id) {
   if (room_handler) room_handler(id);
 }
 
-// Files that are due again are ready afterwards.
+// Afterwards, files whose retry is due are in `ready`.
 void log_files::shared::await_work(std::unique_lock<std::mutex>& lock) {
   const auto has_work = [&] { return abandoned || !ready.empty() || !folders.empty(); };
   if (broken.empty()) return work.wait(lock, [&] { return has_work() || stopping_since; });
@@ -281,14 +282,15 @@ void log_files::shared::serve(const shared_file& one) {
     if (write_all(*one) != output_channel::outcome::taken) return break_off(one);
     const std::lock_guard lock(mutex);
     if (abandoned) return;
-    if (!ready.empty()) return make_ready(one);  // one that floods is not the only one
+    if (!ready.empty())
+      return make_ready(one);  // a file that is flooded must not starve the others
   }
 }
 
 bool log_files::shared::open_now(file& one) {
   if (one.opened) return true;
   const auto folder = std::filesystem::path(one.path).parent_path();
-  const int error = folder.empty() ? 0 : make_folder(folder);  // empty: the working folder
+  const int error = folder.empty() ? 0 : make_folder(folder);  // the file is in the working folder
   if (error == 0) {
     one.opened.reset(
         ::open(one.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666));
@@ -315,7 +317,7 @@ output_channel::outcome log_files::shared::write_all(file& one) {
   return output_channel::outcome::taken;
 }
 
-// No caller waits for this file until it can be written again.
+// Until the file can be written again, no reader has to wait for it.
 void log_files::shared::break_off(const shared_file& one) {
   bool room = false;
   std::string problem;
@@ -342,18 +344,18 @@ void log_files::shared::break_off(const shared_file& one) {
   if (room) tell_room(one->id);
 }
 
-// All that was taken is written, and says where what was lost is missing.
+// The rest of the queue is written, including the note about what was lost.
 std::string log_files::shared::catch_up(file& one) {
   one.is_behind = false;
   const log::output_loss gone = std::exchange(one.behind, {});
-  // The owner hears no word any more.
+  // After finish() no handler is called, so finish() has to return the loss.
   if (stopping_since) lost.add(gone);
   return gone.is_lost(one.path) + ", as it was written more slowly than they came; the " +
          "file says where";
 }
 
-// It can be written again; what was dropped is said at its place with the next bytes. Afterwards
-// there may be a word for the person.
+// The file can be written again; the note about dropped lines comes with its next bytes. Returns a
+// message for the user, or nothing.
 std::string log_files::shared::mend(file& one) {
   one.broken_since.reset();
   one.channel.broken = false;
@@ -368,7 +370,7 @@ std::string log_files::shared::mend(file& one) {
 }
 
 void log_files::shared::forget(const shared_file& one) {
-  if (files.erase(one->id) == 0) return;  // its path may be a newer file's by now
+  if (files.erase(one->id) == 0) return;  // its path may belong to a newer file
   by_path.erase(one->path);
 }
 

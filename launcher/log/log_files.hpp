@@ -1,17 +1,18 @@
 // The log_files of an agent are written by a thread of their own: a disk that is slow or hangs
-// holds up the workers that write to it, never the agent.
+// blocks the workers that write to it, but never the agent.
 //
-// A file is opened, and its folders made, when the thread comes to it. Each has a queue: push()
-// says when it is full, and whoever reads the workers' pipes then pauses until room_handler is
-// called; what workers have left behind in their pipes has a reserve beyond it. Bytes are written
-// as they come, at the end of the file (so that another program may cut it short meanwhile).
+// The thread opens a file, and creates its folders, when it first writes to it. Each file has a
+// queue. push() reports when it is full; the reader of the workers' pipes then pauses until
+// room_handler is called. Output that ended workers have left in their pipes has a reserve beyond
+// the queue. Bytes are appended to the end of the file, so that another program may truncate it
+// meanwhile.
 //
-// A file that cannot be written for now (a full disk, a quota, a server that is away) holds up
-// nobody: it is tried again ten times a second, what does not fit in its queue is dropped, and a
-// line at its place says how much. The person is told when that begins for the first file, and when
-// all can be written again.
+// A file that cannot be written for now (a full disk, a quota, an unreachable server) blocks
+// nothing: writing is tried again ten times per second, what does not fit in the queue is dropped,
+// and a line in its place says how much. The user is told when this begins for the first file, and
+// when all files can be written again.
 //
-// Thread rule: the owner's thread; the handlers are called on the other one: post from them.
+// Thread rule: the owner's thread; handlers are called on the writing thread, and should post.
 // Memory: per file its queue, as much again while it is written, and the reserve.
 #pragma once
 
@@ -33,9 +34,9 @@ class log_files {
   using file_id = std::uint64_t;  // 0: no file
 
   struct options {
-    std::size_t queue_bytes = 256 * 1024;      // per file
+    std::size_t queue_bytes = 256 * 1024;      // per file, beyond the queue: for push_late
     std::size_t late_bytes = 8 * 1024 * 1024;  // per file, beyond the queue: for push_late
-    // One that nobody writes to any more, and that cannot be written, is given up after this.
+    // A closed file that cannot be written is given up after this.
     std::chrono::milliseconds patience{10'000};
   };
 
@@ -45,28 +46,28 @@ class log_files {
   log_files(const log_files&) = delete;
   log_files& operator=(const log_files&) = delete;
 
-  // To be set before anything else.
+  // Set the handlers before any other call.
   void on_room(std::function<void(file_id)> handler);
   void on_word(std::function<void(const std::string&)> handler);
 
-  // With those above them.
+  // Creates the folders with their parents.
   void make_folders(std::vector<std::string> paths);
 
-  // The file at `path`, which may be open already. 0: the system has no thread for it, which is
-  // said once.
+  // Returns the file of `path`, which may be open already. 0: the system has no thread for it,
+  // which is reported once.
   file_id open(const std::string& path);
-  // As often as it was opened.
+  // Call it as often as open().
   void close(file_id id);
 
-  // Takes all bytes. False: the queue is full now, bring no more before room_handler.
+  // Takes all bytes. False: the queue is full; wait for room_handler.
   bool push(file_id id, std::string_view bytes);
   bool has_room(file_id id) const;
-  // False: the reserve is used up, and nothing was taken. The person is told when that begins, and
-  // how much was lost once all that was taken is written.
+  // False: the reserve is used up, and nothing was taken. The user is told when that begins, and
+  // how much was lost once everything taken is written.
   bool push_late(file_id id, std::string_view bytes);
 
-  // Ends the thread, once everything pushed is written. `limit` counts from the last byte that the
-  // disk took. What is lost then, with what was and has not been told.
+  // Ends the thread once everything pushed is written. `limit` counts from the last byte that the
+  // disk has accepted. Returns what was lost and not reported yet.
   log::output_loss finish(std::chrono::milliseconds limit);
 
  private:

@@ -1,7 +1,6 @@
-// What the two sides of the log_files share: the owner's and the thread's. Internal to
-// log_files.cpp.
+// The state that the owner's side and the thread of log_files share. Internal to log_files.cpp.
 //
-// Thread rule: under the mutex, unless it is said.
+// Thread rule: all needs the mutex, unless noted.
 #pragma once
 
 #include "launcher/log/log_files.hpp"
@@ -21,17 +20,17 @@ struct log_files::file {
   file_id id = 0;
   std::string path;
   log::output_channel channel;
-  std::uint32_t users = 1;  // 0: it is closed once all is written
-  bool is_ready = false;    // the thread has something to do with it
+  std::uint32_t users = 1;  // 0: close it once all is written
+  bool is_ready = false;    // it is in `ready`
   std::optional<log::output_channel::time_point> broken_since;
-  // Lines were lost as it is written too slowly, and how many; until all that is there is written.
+  // Lines were dropped because the disk is too slow; how many, until the queue is written.
   bool is_behind = false;
   log::output_loss behind;
-  // The thread's own.
+  // Only the thread uses it.
   unique_fd opened;
 };
 
-// What the thread and the owner share; it lives as long as either.
+// Lives as long as the owner or the thread.
 struct log_files::shared {
   enum class answer { room, full, refused };
   using shared_file = std::shared_ptr<file>;
@@ -57,25 +56,25 @@ struct log_files::shared {
   options values;
   mutable std::mutex mutex;
   std::condition_variable work;     // owner to thread
-  std::condition_variable changed;  // thread to owner: finished, or some was taken
+  std::condition_variable changed;  // thread to owner: finished, or bytes were written
   file_id last_id = 0;
   std::unordered_map<file_id, shared_file> files;
   std::unordered_map<std::string, file_id> by_path;
   std::deque<shared_file> ready;
-  std::vector<shared_file> broken;  // to be tried again
+  std::vector<shared_file> broken;  // wait for a retry
   std::vector<std::string> folders;
-  log::output_loss lost;  // and not told yet
-  bool is_named = false;  // that one could not be written
+  log::output_loss lost;  // not reported yet
+  bool is_named = false;  // that a file cannot be written was reported
   bool is_named_folder = false;
   log::output_channel::time_point taken_at{};
   std::optional<log::output_channel::time_point> stopping_since;
   bool abandoned = false;
   bool finished = false;
-  // Not changed while they are called. Never taken while `mutex` is held.
+  // Handlers are called, but not set, under it. Never lock it while holding `mutex`.
   std::mutex handler_mutex;
   std::function<void(file_id)> room_handler;
   std::function<void(const std::string&)> word_handler;
-  bool is_without_thread = false;  // the owner's own
+  bool is_without_thread = false;  // only the owner uses it
   std::thread thread;
 };
 

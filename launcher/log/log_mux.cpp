@@ -33,9 +33,9 @@ struct log_mux::entry : std::enable_shared_from_this<log_mux::entry> {
   source_id id;
   asio::posix::stream_descriptor pipe;
   source from;
-  std::unique_ptr<line_splitter> splitter;  // none: pass through
+  std::unique_ptr<line_splitter> splitter;  // none: bytes are passed through
   std::string shown_prefix;
-  bar_thinner thinner;  // of what goes to the file
+  bar_thinner thinner;  // for the file
   library_frames frames;
   bool is_watched = false;
   log_files::file_id file = 0;
@@ -44,7 +44,7 @@ struct log_mux::entry : std::enable_shared_from_this<log_mux::entry> {
   bool waits_for_file = false;
   log::output_loss lost;
   std::optional<clock::time_point> waiting_since;  // for the writer, or the file
-  clock::duration waited{};                        // before that
+  clock::duration waited{};                        // before waiting_since
 
   // A line that the worker has coloured itself stays as it is.
   bool is_dim(const line_splitter::piece& piece) {
@@ -55,13 +55,13 @@ struct log_mux::entry : std::enable_shared_from_this<log_mux::entry> {
 
   bool has_lines_shown() const { return from.route.is_shown && !from.route.prefix.empty(); }
 
-  // Or at its end.
+  // True also at the end of the pipe.
   bool is_readable() {
     pollfd at{pipe.native_handle(), POLLIN, 0};
     return ::poll(&at, 1, 0) != 0;
   }
 
-  // Of what is to be shown a moment later.
+  // When to show what is held back.
   std::optional<clock::time_point> due() const {
     const auto next = splitter ? splitter->due() : std::nullopt;
     const auto of_file = thinner.due();
@@ -76,7 +76,7 @@ log_mux::log_mux(asio::any_io_executor executor, log::writer& out, log_files& fi
       files_(files),
       buffer_(64 * 1024),
       timer_(executor_) {
-  // Called on the writer's thread.
+  // Called on the writer's thread, so it has to post.
   writer_.on_room([executor = executor_, alive = alive_.watch(), this](log::output_stream stream) {
     asio::post(executor, while_alive(alive, [this, stream] { resume(stream); }));
   });
@@ -88,7 +88,7 @@ log_mux::log_mux(asio::any_io_executor executor, log::writer& out, log_files& fi
 log_mux::~log_mux() = default;
 
 log_mux::source_id log_mux::add(source values) {
-  // The worker holds the other end only: it does not see O_NONBLOCK.
+  // O_NONBLOCK belongs to our end of the pipe; the worker does not see it.
   set_nonblocking(values.pipe.get());
   const auto from = std::make_shared<entry>(executor_, ++last_id_, std::move(values));
   const log_route& route = from->from.route;
@@ -158,7 +158,7 @@ void log_mux::on_readable(const shared_entry& from) {
   line.push_back(from);
 }
 
-// The writer has room for it, or need not have.
+// The writer has room, or the source must not wait for it.
 void log_mux::go_on(const shared_entry& from) {
   if (from->hurried || from->file == 0 || files_.has_room(from->file)) return take_turn(from);
   from->waiting_since = clock::now();
@@ -179,7 +179,7 @@ void log_mux::leave_line(const shared_entry& from) {
   if (!std::exchange(from->waits_for_file, false)) std::erase(line_of(*from), from);
 }
 
-// 0: the pipe is at its end; below 0: nothing was there.
+// Returns 0 at the end of the pipe, less than 0 if there was nothing to read.
 ssize_t log_mux::read(entry& from, std::size_t bytes_max) {
   const auto count = ::read(from.pipe.native_handle(), buffer_.data(), bytes_max);
   if (count > 0) hand_on(from, {buffer_.data(), static_cast<std::size_t>(count)});
@@ -230,7 +230,7 @@ void log_mux::arm_timer() {
     const auto due = one->due();
     if (due && (!first || *due < *first)) first = due;
   }
-  // One that comes too early looks again.
+  // A timer that fires too early arms itself again.
   if (!first || (armed_for_ && *armed_for_ <= *first)) return;
   armed_for_ = first;
   timer_.expires_at(*first);
@@ -241,8 +241,8 @@ void log_mux::arm_timer() {
   }));
 }
 
-// A line whose rest has come already, and is not read yet, has not stopped: our own reader has, or
-// we have. It is looked at again when more of it was read.
+// If the rest of the line is in the pipe already, the worker has not paused: our reader was slow.
+// The source is looked at again when more of it was read.
 void log_mux::hand_on_open() {
   const auto now = clock::now();
   std::erase_if(open_, [&](const shared_entry& one) {
@@ -291,7 +291,7 @@ log::output_loss log_mux::release(source_id id) {
   if (!from) return {};
   leave_line(from);
   from->hurried = true;
-  // A pty does not tell how much it holds.
+  // A pty does not report how much it holds.
   int left = 2 * pty_bytes_max;
   if (!from->from.route.terminal) ::ioctl(from->pipe.native_handle(), FIONREAD, &left);
   ssize_t count = 1;
@@ -326,7 +326,7 @@ void log_mux::resume(log::output_stream stream) {
     const auto from = line.front();
     leave_line(from);
     go_on(from);
-    if (alive.expired()) return;  // a handler of `ended` has destroyed us
+    if (alive.expired()) return;  // the handler `ended` has destroyed us
   }
 }
 

@@ -1,22 +1,22 @@
-// A log_mux reads the output pipes of all workers and hands whole, prefixed lines to the writer,
-// and bytes to the log files, as the route of each says.
+// A log_mux reads the output pipes of all workers, and passes complete, prefixed lines to the
+// writer and bytes to the log files, as each source's route says.
 //
-// A source without a prefix (one worker alone) is passed through as it comes: a progress bar looks
-// as without ddprun. With one, a line that has no end yet is shown a moment later, and of progress
-// bars what a person can follow, in the files too: see line_splitter and bar_thinner. Where the
-// writer's queue of a stream is full, or that of a log file, the pipes that lead to it are not
-// read: the workers wait in write(), as they would on a terminal.
+// The output of a source without a prefix (a single worker) is passed through unchanged, so a
+// progress bar looks as it does without ddprun. With a prefix, an incomplete line is shown after a
+// moment, and of progress bars only the states that a person can follow; so in files, too (see
+// line_splitter and bar_thinner). While the queue of the writer or of a log file is full, the pipes
+// that lead to it are not read: the workers block in write(), as on a slow terminal.
 //
-// Those that wait are served in turn, one buffer each: a worker that floods holds up the others no
-// longer than its turn takes.
+// Waiting sources take turns, one buffer each, so a worker that floods delays the others by no more
+// than its turn.
 //
-// A worker that has ended waits for nobody, and what it said last is the reason for its end: its
-// pipes are read at once, into the writer's reserve. That costs what the pipes hold, 64 KiB each.
-// Lines for which the reserve has no room either are counted, and their tap sees them.
+// A worker that has ended must not wait, and its last output is the reason why it ended: its pipes
+// are read at once, into the writer's reserve. This costs what the pipes hold, 64 KiB each. Lines
+// that do not fit into the reserve are counted; their tap still sees them.
 //
-// Thread rule: the main thread; `ended` is called on the executor, never from inside a call.
+// Thread rule: the main thread; `ended` is called from the executor, never from inside a call.
 // Memory: one shared buffer, and per source a partial line of at most `output_line_bytes_max`, and
-// as much for a bar's state in its file.
+// as much for the state of a progress bar in its file.
 #pragma once
 
 #include "launcher/log/bar_thinner.hpp"
@@ -54,12 +54,12 @@ class log_mux {
     log_route route;
     log::output_stream to = log::output_stream::output;
     std::function<void(std::string_view)> tap;  // sees the raw bytes; may be empty
-    // The pipe is at its end, and everything handed on but for what is lost.
+    // The pipe has ended, and everything was passed on, except what was lost.
     std::function<void(const log::output_loss&)> ended;
   };
   using source_id = std::uint64_t;
 
-  // Both must outlive it; their room_handlers are taken.
+  // Both must outlive it; it sets their room_handlers.
   log_mux(boost::asio::any_io_executor executor, log::writer& out, log_files& files);
   ~log_mux();
   log_mux(const log_mux&) = delete;
@@ -67,19 +67,19 @@ class log_mux {
 
   source_id add(source from);
 
-  // The worker at the other end has ended: the source is read on whether or not there is room.
+  // The worker has ended: the source is read even if there is no room.
   void hurry(source_id id);
 
-  // The caller no longer waits for this source: what is in the pipe now is handed on as after
-  // hurry, and it is closed, whoever else holds the other end. `ended` is not called.
+  // Stops reading a source: what is in the pipe is passed on as after hurry, and the pipe is
+  // closed, even if another process holds its other end. `ended` is not called.
   log::output_loss release(source_id id);
 
-  // Where the source is a pty.
+  // For a source that is a pty.
   void resize(source_id id, terminal_size size) const;
 
-  // True while the source waits for the writer, or its file.
+  // True while the source waits for room in the writer or its file.
   bool waits(source_id id) const;
-  // For how long it has waited so far, all in all.
+  // How long it has waited so far, in total.
   std::chrono::steady_clock::duration waited(source_id id) const;
 
   std::size_t size() const { return entries_.size(); }
@@ -115,12 +115,12 @@ class log_mux {
   log_files& files_;
   std::vector<char> buffer_;
   std::string batch_;    // the prefixed lines of one read
-  std::string matches_;  // those of them that are written once more
+  std::string matches_;  // those of them that also go to the file of matches
   source_id last_id_ = 0;
   std::unordered_map<source_id, shared_entry> entries_;
-  std::deque<shared_entry> lines_[2];  // per stream: those that wait for it, the first in front
-  std::vector<shared_entry> open_;     // those with something that is shown a moment later
-  boost::asio::steady_timer timer_;    // for the first of them
+  std::deque<shared_entry> lines_[2];  // per stream, the sources that wait for it, in order
+  std::vector<shared_entry> open_;     // sources with something to show later
+  boost::asio::steady_timer timer_;    // for the earliest of them
   std::optional<line_splitter::time_point> armed_for_;
   lifetime alive_;
 };

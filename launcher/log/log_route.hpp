@@ -1,5 +1,5 @@
-// A log_route says where the bytes of one of a worker's streams go: to ours, to a file of its own,
-// and, line by line, to a file that several share.
+// A log_route says where the bytes of a worker's stream go: to our own stream, to a file, and
+// matching lines to a file that several streams share.
 #pragma once
 
 #include "launcher/log/terminal_size.hpp"
@@ -12,13 +12,13 @@
 namespace ddprun::launcher {
 
 struct log_route {
-  std::string prefix;  // of each line on ours, "[node-a:0] "; empty: bytes as they come
-  std::optional<color> prefix_color;  // on ours
+  std::string prefix;  // of each line on our stream, "[node-a:0] "; empty: bytes pass through
+  std::optional<color> prefix_color;  // on our stream
   bool is_shown = true;
-  std::optional<terminal_size> terminal;  // the worker's stream is one; none: a pipe
-  std::string file;                       // its path; empty: none
-  std::string matches_file;          // lines, with their prefix, that have one of these in them
-  std::vector<std::string> needles;  // none: there is no such file
+  std::optional<terminal_size> terminal;  // none: the worker has a pipe
+  std::string file;                       // empty: no file
+  std::string matches_file;               // for lines, with their prefix, that contain a needle
+  std::vector<std::string> needles;       // none: no such file
 };
 
 }  // namespace ddprun::launcher

@@ -9,7 +9,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// One that is coloured may be any.
+// A coloured line may be any.
 bool may_be_frame(std::string_view line) {
   line = without_rank(line);
   return line.starts_with("frame #") || line.starts_with("  File ") || line.starts_with('\x1b');
@@ -55,7 +55,7 @@ void output_tail::append(std::string_view bytes) {
   }
 }
 
-// Of most of what a worker writes it is plain that it has none.
+// Most output has no frames, and then the expensive search for them is skipped.
 bool output_tail::may_have_frames(std::string_view bytes) const {
   if (stack_.is_within() || !library_run_.empty()) return true;
   if (line_begin_ < bytes_.size()) {
@@ -70,11 +70,11 @@ bool output_tail::may_have_frames(std::string_view bytes) const {
   return true;
 }
 
-// Of a line that has its end now.
+// The last line is complete now.
 void output_tail::end_line() {
   std::string_view line = std::string_view(bytes_).substr(line_begin_);
   line.remove_suffix(1);
-  std::string plain;  // as Python 3.13 colours it for a terminal
+  std::string plain;  // Python 3.13 colours tracebacks on a terminal
   if (line.find('\x1b') != std::string_view::npos) line = plain = without_escapes(line);
   const bool is_kept = stack_.take(line) == stack_frames::what::keep;
   const bool is_library = library_.take(line);
@@ -107,7 +107,7 @@ void output_tail::end_library_run() {
   library_left_out_ = 0;
 }
 
-// As Python says "[Previous line repeated 996 more times]".
+// In the style of Python's "[Previous line repeated 996 more times]".
 std::string output_tail::library_note() const {
   if (library_left_out_ == 0 || library_run_.empty()) return {};
   return "  [" + std::to_string(library_left_out_) +

@@ -1,7 +1,7 @@
-// An output_tail keeps the last bytes of a worker's standard error, for the record of its failure.
-// Of a progress bar (a lone carriage return begins a line anew) it keeps the newest state, so that
-// what was said before it is still there; of a C++ stack the first frames (stack_frames.hpp), so
-// that the error above it is; of frames of installed packages the last, so that a person's own are.
+// An output_tail keeps the last bytes of a worker's standard error, for the report of its failure.
+// Of a progress bar it keeps the newest state, of a C++ stack the first frames (stack_frames.hpp),
+// and of consecutive frames of installed packages the last ones: so that what was printed before
+// the bar, the error above the stack, and the user's own frames are not pushed out.
 //
 // Thread rule: one thread at a time. Memory: little more than twice the limit.
 #pragma once
@@ -18,18 +18,18 @@
 
 namespace ddprun::launcher {
 
-// All that the record may carry.
+// The most that a report may carry.
 inline constexpr std::size_t output_tail_bytes_max = tail_bytes_max;
 
-// Of those of a traceback that follow one another, the innermost.
+// How many consecutive frames of packages are kept, the innermost.
 inline constexpr std::size_t library_frames_kept = 3;
 
 class output_tail {
  public:
   void add(std::string_view bytes);
 
-  // Valid UTF-8 of at most the limit, beginning at a line where one begins in it. Bytes that are
-  // none become U+FFFD; a terminal's colours are left out.
+  // Returns valid UTF-8 of at most the limit, from the beginning of a line if possible. Invalid
+  // bytes become U+FFFD; terminal colours are removed.
   std::string text() const;
 
  private:
@@ -43,14 +43,14 @@ class output_tail {
   void cut_front();
 
   std::string bytes_;
-  std::size_t line_begin_ = 0;  // in bytes_, of the line that has no end yet
+  std::size_t line_begin_ = 0;  // in bytes_, the beginning of the incomplete line
   stack_frames stack_;
   library_frames library_;
-  // Of the frames of packages that follow one another, where the last ones begin in bytes_.
+  // Where the kept frames of packages that follow one another begin in bytes_.
   std::vector<std::size_t> library_run_;
-  std::uint32_t library_left_out_ = 0;  // before them
-  bool after_return_ = false;           // it may begin "\r\n"
-  bool cut_ = false;                    // bytes before these are gone
+  std::uint32_t library_left_out_ = 0;  // dropped before them
+  bool after_return_ = false;           // the carriage return may begin "\r\n"
+  bool cut_ = false;                    // earlier bytes were dropped
 };
 
 }  // namespace ddprun::launcher

@@ -1,4 +1,4 @@
-// The size of a terminal, in characters; 0: it does not say.
+// The size of a terminal, in characters; 0: unknown.
 //
 // Thread rule: plain values; a call each to the system.
 #pragma once
@@ -18,7 +18,7 @@ struct terminal_size {
   bool operator==(const terminal_size&) const = default;
 };
 
-// None: the descriptor is no terminal.
+// None: the descriptor is not a terminal.
 inline std::optional<terminal_size> size_of_terminal(int fd) {
   winsize size{};
   if (::isatty(fd) != 1) return {};
@@ -26,13 +26,13 @@ inline std::optional<terminal_size> size_of_terminal(int fd) {
   return terminal_size{size.ws_row, size.ws_col};
 }
 
-// Of either end of a pty. Of another descriptor nothing happens.
+// Works on both ends of a pty, and does nothing on other descriptors.
 inline void resize_terminal(int fd, terminal_size to) {
   const winsize size{to.rows, to.columns, 0, 0};
   ::ioctl(fd, TIOCSWINSZ, &size);
 }
 
-// What a line has left behind its prefix.
+// The size that remains to the right of a prefix.
 inline terminal_size beside_prefix(terminal_size whole, std::string_view prefix) {
   if (whole.columns > prefix.size()) {
     whole.columns = static_cast<std::uint16_t>(whole.columns - prefix.size());
