@@ -1,5 +1,5 @@
-// How many of NCCL's unique ids a round gets: with more than one, its ranks meet in several places
-// at once, and no one process has to answer all of them.
+// How many of NCCL's unique ids a round gets. With more than one, its ranks bootstrap in several
+// places at once, and no single process has to answer all of them.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"
@@ -10,8 +10,8 @@ namespace ddprun::launcher {
 
 inline constexpr std::uint32_t nccl_ids_max_made = 65536;  // by one ddprun-nccl-id
 
-// One for each 128 ranks begun, or as many as TORCH_NCCL_RANKS_PER_ROOT says, which PyTorch reads
-// too: at least 1, at most nccl_ids_max_made. A value that is no number from 1 on is as if not set.
+// One per 128 ranks, rounded up, or per TORCH_NCCL_RANKS_PER_ROOT, which PyTorch reads, too: at
+// least 1, at most nccl_ids_max_made. A value that is not a positive number is ignored.
 std::uint32_t nccl_id_count(std::uint32_t world_size, const environment_map& environment);
 
 }  // namespace ddprun::launcher

@@ -1,10 +1,11 @@
-// ddprun-nccl-id makes NCCL's unique ids of one round, and stays until it is no longer wanted: each
-// id is a listener of this process, where the ranks of one communicator meet. The agent that leads
-// the round starts it, says how many on its standard input, and kills it with the round.
+// ddprun-nccl-id makes NCCL's unique ids of one round, and runs until they are not needed any more:
+// each id is a listener of this process, where the ranks of one communicator meet. The agent that
+// leads the round starts it, writes the number of ids to its standard input, and kills it with the
+// round.
 //
-// What it says on standard output, a line each: "version 23007", "library PATH" as soon as NCCL is
-// loaded; then "address 10.0.0.1:41233" of the first id, "id HEX" for each, "end". Or "problem
-// TEXT", and it exits with 1. What NCCL itself says goes to standard error.
+// It prints lines on standard output: "version 23007" and "library PATH" once NCCL is loaded; then
+// "address 10.0.0.1:41233" of the first id, "id HEX" for each, and "end". On an error it prints
+// "problem TEXT" and exits with 1. NCCL's own output goes to standard error.
 #include "launcher/nccl/nccl_library.hpp"
 #include "launcher/nccl/options.hpp"
 #include "launcher/nccl/program_libraries.hpp"
@@ -22,7 +23,7 @@ namespace {
 
 using namespace ddprun;
 
-// Ours alone: NCCL says what it has to say on standard output.
+// Keeps standard output for us: NCCL prints its messages there.
 std::FILE* take_standard_output() {
   const int answer = ::dup(STDOUT_FILENO);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -34,7 +35,7 @@ void say(std::FILE* to, std::string_view word, const std::string& text) {
   std::fflush(to);
 }
 
-// Up to the end of a line; empty at the end of the input.
+// Reads to the end of a line; empty at the end of the input.
 std::string read_line() {
   std::string line;
   char one = 0;
@@ -43,13 +44,14 @@ std::string read_line() {
   return line;
 }
 
-// "/opt/venv/bin/python3.11", and nothing else that begins so: it is asked, and so run.
+// True for "/opt/venv/bin/python3.11", but not for other names that begin so, because the program
+// will be run.
 bool is_python(const std::string& program) {
   const std::string name = program.substr(program.rfind('/') + 1);
   return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == name.npos;
 }
 
-// Empty: it has none of its own.
+// Empty: the program has no library of its own.
 std::string own_library(const std::string& program, environment_map environment) {
   if (!is_python(program))
     return launcher::library_of_program(program, launcher::nccl_library_name, environment);
@@ -57,8 +59,9 @@ std::string own_library(const std::string& program, environment_map environment)
   return launcher::installed_nccl(environment);
 }
 
-// A program's own comes first: only that is surely what its ranks speak. One that loads it later,
-// or is a script, takes the system's like any other, or is about to run Python.
+// The program's own library is preferred, because it is what its ranks use. A program that loads
+// NCCL later, or is a script, gets the system's library, or else Python's, which it may be about to
+// run.
 std::optional<launcher::nccl_library> open_for(const launcher::nccl_id_options& options,
                                                const environment_map& environment,
                                                std::string& problem) {
@@ -84,7 +87,7 @@ int serve(const launcher::nccl_id_options& options, const environment_map& envir
   std::uint32_t count = options.count;
   if (count == 0) {
     const std::string line = read_line();
-    if (line.empty()) return 0;  // no round was led
+    if (line.empty()) return 0;  // the agent led no round
     const auto told = launcher::read_id_count(line);
     if (!told) return say(answer, "problem", told.error().text), 1;
     count = *told;
@@ -105,7 +108,7 @@ int serve(const launcher::nccl_id_options& options, const environment_map& envir
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A batch system's word to the program, sent to every process of the job, is not for this one.
+  // A batch system sends these signals for the training script to every process of the job.
   ::signal(SIGUSR1, SIG_IGN);
   ::signal(SIGUSR2, SIG_IGN);
   const environment_map environment = environment_from(environ);

@@ -22,7 +22,7 @@ namespace asio = boost::asio;
 namespace ddprun::launcher {
 namespace {
 
-// A killed helper that hangs in the kernel holds up nobody's end for longer.
+// How long a killed helper that is stuck in the kernel can delay our exit.
 constexpr std::chrono::seconds end_limit{1};
 
 }  // namespace
@@ -31,14 +31,14 @@ struct nccl_helper::process : std::enable_shared_from_this<nccl_helper::process>
   explicit process(const asio::any_io_executor& executor) : output(executor), limit(executor) {}
 
   pid_t pid = -1;
-  unique_fd input;  // its end ends the helper
+  unique_fd input;  // closing it ends the helper
   asio::posix::stream_descriptor output;
-  std::string unfinished;  // of its line
+  std::string unfinished;  // its incomplete line
   asio::steady_timer limit;
   nccl_answer said;
   std::uint32_t count = 0;
   handler made;
-  bool has_waited = false;  // when it was asked: it may have died unseen
+  bool has_waited = false;  // before it was asked: it may have died unseen
   bool has_answered = false;
 };
 
@@ -54,8 +54,7 @@ nccl_helper::nccl_helper(asio::any_io_executor executor, spawner& spawn, log_mux
 nccl_helper::~nccl_helper() {
   end(waiting_);
   end(of_round_);
-  // Those of earlier rounds, too, may still be on their way: one with many ids has much to give
-  // back.
+  // Helpers of earlier rounds may still be exiting: one with many ids has much to free.
   const auto until = std::chrono::steady_clock::now() + end_limit;
   bool is_reaped = true;
   std::vector<pid_t> groups;
@@ -64,14 +63,14 @@ nccl_helper::~nccl_helper() {
   }
   for (const pid_t pid : groups)
     is_reaped &= spawner_.reap_within(pid, until - std::chrono::steady_clock::now());
-  // And the Python that one of them may have asked.
+  // One of them may have started a Python in its process group.
   while (is_reaped && !groups.empty() && !spawner_.living_groups(groups).empty() &&
          std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void nccl_helper::warm_up() {
-  // One that could not be started says why only to who asked it: the next one may be luckier.
+  // A failed start is reported only to make(); the next start may succeed.
   if (!waiting_ || waiting_->pid <= 0) waiting_ = start();
 }
 
@@ -91,7 +90,7 @@ void nccl_helper::ask(std::shared_ptr<process> whom, std::uint32_t count, handle
   const std::string line = std::to_string(count) + "\n";
   const bool is_there = asked.pid > 0;
   const bool is_taken = is_there && ::write(asked.input.get(), line.data(), line.size()) >= 0;
-  // One that is gone already: how, or why it was never there, is about to be heard.
+  // On EPIPE the helper is gone, and its end or failed start is about to be reported.
   if (is_there && !is_taken && errno != EPIPE) {
     asked.said.problem = std::string("it takes no orders: ") + std::strerror(errno);
   }
@@ -109,7 +108,7 @@ void nccl_helper::ask(std::shared_ptr<process> whom, std::uint32_t count, handle
   }));
 }
 
-// One that had died while it waited says nothing of the next one.
+// A helper that died while it waited does not mean that the next one fails: try once more.
 bool nccl_helper::ask_another(process& dead) {
   if (!dead.has_waited || !dead.made || &dead != of_round_.get()) return false;
   const auto held = std::exchange(of_round_, nullptr);
@@ -187,7 +186,7 @@ void nccl_helper::listen(const std::shared_ptr<process>& from) {
         if (error) return;
         std::array<char, 4096> bytes;
         const ssize_t count = ::read(one.output.native_handle(), bytes.data(), bytes.size());
-        if (count == 0) return;  // its end is told by the spawner
+        if (count == 0) return;  // the spawner reports its end
         if (count > 0) one.unfinished.append(bytes.data(), static_cast<std::size_t>(count));
         const auto held = one.shared_from_this();
         std::size_t newline;
@@ -207,7 +206,7 @@ void nccl_helper::hear(process& from, const std::string& line) {
   if (word == "version") {
     from.said.version = static_cast<std::uint32_t>(std::strtoul(rest.c_str(), nullptr, 10));
   } else if (word == "library") {
-    options_.arguments = {"--library", std::move(rest)};  // the next one need not look for it
+    options_.arguments = {"--library", std::move(rest)};  // saves the next one the search
   } else if (word == "address") {
     from.said.address = std::move(rest);
   } else if (word == "id") {
@@ -220,7 +219,8 @@ void nccl_helper::hear(process& from, const std::string& line) {
   }
 }
 
-// Once. What was made before a problem is of no use: its listeners go with the process.
+// Answers once. Ids from before a problem are useless, because their listeners end with the
+// process.
 void nccl_helper::answer(process& from) {
   from.limit.cancel();
   nccl_answer what = std::exchange(from.said, {});
@@ -238,7 +238,7 @@ void nccl_helper::answer(process& from) {
 
 void nccl_helper::ended(process& over, exit_status status) {
   over.pid = -1;
-  if (&over == waiting_.get()) return waiting_.reset();  // the next one says what is wrong
+  if (&over == waiting_.get()) return waiting_.reset();  // the next one reports what is wrong
   if (ask_another(over)) return;
   const auto held = std::exchange(of_round_, nullptr);
   if (held->has_answered) return lost_(status.describe());

@@ -1,15 +1,15 @@
 // The libnccl that the workers will load, and its unique ids.
 //
-// It is opened at run time: nothing of ddprun is linked against NCCL, and one build serves every
-// version. Of its ABI four functions are used, which have not changed since NCCL 2.3 (nccl.h):
-// ncclGetVersion, ncclGetUniqueId, ncclGetErrorString, and ncclGetLastError where it is there
-// (2.13). None of them needs a GPU or its driver.
+// It is loaded at run time: ddprun is not linked against NCCL, and one build works with every
+// version. Four functions of its ABI are used, which have not changed since NCCL 2.3 (nccl.h):
+// ncclGetVersion, ncclGetUniqueId, ncclGetErrorString, and ncclGetLastError if it exists (2.13).
+// None needs a GPU or its driver.
 //
-// An id names a listener that NCCL opens with it in this process, on a thread of its own, for the
-// ranks of one communicator to meet. It lives until they have met, or this process ends: so ids are
-// made by a process that does nothing else (main.cpp).
+// For each id NCCL opens a listener in this process, on a thread of its own, where the ranks of one
+// communicator meet. It lives until they have met, or this process ends; so a process that does
+// nothing else makes the ids (main.cpp).
 //
-// Errors: a line that says what and what to do.
+// Errors: a line that says what is wrong and what to do.
 #pragma once
 
 #include "worker/nccl_id.hpp"
@@ -24,8 +24,8 @@ inline constexpr const char* nccl_library_name = "libnccl.so.2";
 
 class nccl_library {
  public:
-  // That of `path`; where it is empty, the one that the system finds. One that is in this process
-  // already, as by LD_PRELOAD, comes first: it would in a worker.
+  // Opens the library at `path`; if that is empty, the one that the system finds. A library that
+  // this process has loaded already, as by LD_PRELOAD, takes precedence, as it would in a worker.
   static std::optional<nccl_library> open(const std::string& path, std::string& problem);
 
   const std::string& path() const { return path_; }

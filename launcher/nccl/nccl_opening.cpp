@@ -12,8 +12,8 @@
 namespace ddprun::launcher {
 namespace {
 
-// The ids were not asked for, and most workers do without: a Python that takes long to say where
-// its NCCL is, or a program whose libraries are slow to read, must not hold up a round.
+// In automatic mode nobody asked for ids, and most workers do without. A Python that takes long to
+// find its NCCL, or a program whose libraries load slowly, must not delay a round.
 constexpr std::chrono::seconds automatic_limit{5};
 
 }  // namespace
@@ -31,19 +31,19 @@ std::optional<nccl_helper_options> wanted_nccl_helper(const launch_options& opti
     if (::access(values.program.c_str(), X_OK) != 0) return std::nullopt;
     values.limit = automatic_limit;
   }
-  // The program is given as it is started: what it loads is looked for there, not on this thread.
+  // The program is passed as it is: the helper looks for its libraries, not this thread.
   if (options.no_python && !options.run_path)
     values.arguments = {"--program=" + options.program};
   else
     values.arguments = {"--python"};
   values.environment = to_entries(environment);
-  // Its own reason is to be heard before the round is given up for not having started.
+  // The helper's own reason has to arrive before the round is given up as not started.
   values.limit = std::min(values.limit, options.settings.timing.start_timeout / 4);
   values.prefix = "[" + node + ":nccl-id] ";
   return values;
 }
 
-// In the background: the workers' NCCL is looked for and loaded while nodes gather.
+// Starts the helper in the background: it finds and loads the workers' NCCL while nodes gather.
 nccl_opening::nccl_opening(boost::asio::any_io_executor executor, spawner& spawn, log_mux& mux,
                            nccl_helper_options helper, bool is_required, store_mode store,
                            environment_map environment, outside with)
@@ -52,7 +52,7 @@ nccl_opening::nccl_opening(boost::asio::any_io_executor executor, spawner& spawn
       store_(store),
       environment_(std::move(environment)),
       helper_(executor, spawn, mux, std::move(helper), [this](const std::string& how) {
-        if (opening_) {  // nobody has been told of them yet
+        if (opening_) {  // the ids were not handed out yet
           opening_->data.reset();
           return take(opening_->round, {{}, 0, {}, "it has ended: " + how});
         }
@@ -68,7 +68,7 @@ nccl_opening::~nccl_opening() = default;
 
 void nccl_opening::make(const core::open_service& wanted) {
   std::uint32_t count = nccl_id_count(wanted.world_size, environment_);
-  // More are fetched from the job store; a store of the workers' own is not there yet.
+  // More ids are fetched from the job store, but a store of the workers does not exist yet.
   if (store_ == store_mode::worker) count = std::min<std::uint32_t>(count, nccl_ids_max);
   opening_ = opening{wanted.round, {}, {}, {}};
   helper_.make(count,
@@ -82,7 +82,7 @@ void nccl_opening::drop() {
 
 void nccl_opening::hear(const core::agent_event& event) {
   if (const auto* const failed = std::get_if<core::service_failed>(&event)) {
-    // Its machine asks for no close of what is gone.
+    // The agent's machine does not ask to close a service that has failed.
     if (!opening_ || opening_->round == failed->round) drop();
   }
   const auto* const opened = std::get_if<core::service_opened>(&event);

@@ -1,9 +1,9 @@
-// The nccl_opening makes NCCL's unique ids of the rounds that this node leads: asked for when a
-// round is prepared, and told with its service. Which of the two comes first waits for the other.
+// The nccl_opening makes NCCL's unique ids of the rounds that this node leads. They are requested
+// when a round is prepared, and reported together with its service, when both are ready.
 //
-// Thread rule: the main thread; what it was given is called from inside its calls and from the
-// executor. Ownership: the references must outlive it. Errors: a line, and the workers get no ids;
-// where a person has asked for them, the round's service has failed.
+// Thread rule: the main thread; callbacks come from inside its calls and from the executor.
+// Ownership: the references must outlive it. Errors: a line, and the workers get no ids; if the
+// user has asked for ids, the round's service has failed.
 #pragma once
 
 #include "launcher/cli/options.hpp"
@@ -25,12 +25,13 @@ class nccl_opening {
  public:
   struct outside {
     std::function<void(note_level level, const std::string& text)> say;
-    std::function<void(const core::agent_event& event)> tell;  // of the service
-    std::function<void(std::string value)> put;     // into its store: ids, where they are too many
+    std::function<void(const core::agent_event& event)> tell;  // about the service
+    std::function<void(std::string value)>
+        put;  // into its store: ids that do not fit into leader_data
     std::function<void(round_number round)> close;  // the service
   };
 
-  // `is_required`: a person has asked for ids. `store`: whose the job store is.
+  // `is_required`: the user has asked for ids. `store`: who serves the job store.
   nccl_opening(boost::asio::any_io_executor executor, spawner& spawn, log_mux& mux,
                nccl_helper_options helper, bool is_required, store_mode store,
                environment_map environment, outside with);
@@ -40,9 +41,9 @@ class nccl_opening {
 
   // This node leads that round, whose service is about to be opened.
   void make(const core::open_service& wanted);
-  // The round is over, or never opened.
+  // The round is over, or its service was never opened.
   void drop();
-  // What the service says: told on, with the ids where it has opened.
+  // An event of the service: it is passed on, with the ids if the service has opened.
   void hear(const core::agent_event& event);
 
  private:
@@ -52,7 +53,7 @@ class nccl_opening {
     round_number round = 0;
     std::optional<core::service_opened> service;
     std::optional<leader_data> data;
-    std::string for_store;  // all of them, where they are too many
+    std::string for_store;  // all ids, if they do not fit into leader_data
   };
   outside outside_;
   bool is_required_;
@@ -62,7 +63,7 @@ class nccl_opening {
   nccl_helper helper_;
 };
 
-// What the helper is started with; none: no ids are made on this node.
+// The options of the helper; none: this node makes no ids.
 std::optional<nccl_helper_options> wanted_nccl_helper(const launch_options& options,
                                                       const std::string& node,
                                                       std::uint32_t visible_gpus,

@@ -12,7 +12,7 @@ namespace {
 
 struct options_draft {
   nccl_id_options options;
-  std::string answer;  // to a question
+  std::string answer;  // of --help or --version
 };
 
 cli::checked apply_library(options_draft& draft, const cli::given_option& option) {

@@ -19,7 +19,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// A program on a slow file system, with hundreds of libraries.
+// Enough for a program with hundreds of libraries on a slow file system.
 constexpr std::chrono::seconds limit{10};
 constexpr std::size_t list_bytes_max = 1 << 20;
 constexpr std::size_t segments_max = 1024;
@@ -34,7 +34,7 @@ bool is_path_of(std::string_view path, std::string_view library) {
 
 }  // namespace
 
-// A line is "libnccl.so.2 => /path/libnccl.so.2 (0x7f...)", or "/path/libnccl.so.2 (0x7f...)" where
+// A line is "libnccl.so.2 => /path/libnccl.so.2 (0x7f...)", or "/path/libnccl.so.2 (0x7f...)" if
 // the program or LD_PRELOAD names a path.
 std::string library_in_list(std::string_view list, std::string_view library) {
   while (!list.empty()) {
@@ -64,7 +64,7 @@ std::string loader_of(const std::string& program) {
     if (segment.p_type != PT_INTERP || segment.p_filesz > PATH_MAX) continue;
     std::string path(segment.p_filesz, '\0');
     if (!read_at(file.get(), segment.p_offset, path.data(), path.size())) return {};
-    return path.c_str();  // up to its 0
+    return path.c_str();  // ends at its zero byte
   }
   return {};
 }

@@ -15,7 +15,7 @@ namespace {
 // "nccl VERSION COUNT ID,ID,..."
 constexpr std::string_view kind = "nccl";
 
-// The part up to the separator, which is taken off; all of it where there is none.
+// Takes off the part before the separator, or all if there is none.
 std::string_view take_part(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view part = text.substr(0, end);
