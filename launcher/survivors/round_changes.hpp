@@ -1,4 +1,4 @@
-// What changes in a worker's environment from one round to the next.
+// Compares a worker's environment of one round with that of the next.
 //
 // Thread rule: pure functions.
 #pragma once
@@ -9,12 +9,12 @@
 
 namespace ddprun::launcher::survivors {
 
-// NAME=VALUE of what is new or another, NAME of what is gone; a zero byte after each. Both are
-// lists of NAME=VALUE, each name once.
+// Returns NAME=VALUE for new and changed variables, NAME for removed ones, each ended by a zero
+// byte. Both lists consist of NAME=VALUE, each name once.
 std::string round_changes(const std::vector<std::string>& before,
                           const std::vector<std::string>& after);
 
-// Of the variable; empty: there is none.
+// The value of that variable; empty: it is not set.
 std::string_view value_of(std::string_view name, const std::vector<std::string>& environment);
 
 }  // namespace ddprun::launcher::survivors

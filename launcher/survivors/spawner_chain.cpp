@@ -50,7 +50,7 @@ void spawner_chain::all_started() {
 void spawner_chain::prepare_stop(const core::stop_workers& order) {
   if (!survivors_) return;
   if (!order.may_stay) return survivors_->nobody_stays();
-  // Half of the grace is left for those that have to be asked to end.
+  // The other half of the grace is for workers that have to get SIGTERM.
   survivors_->may_stay(order.grace / 2);
 }
 

@@ -1,10 +1,10 @@
-// The spawner_chain is what the workers of this node are started by: those that live on from the
-// round before are given their part in the next one, spares of --warm become workers, and the rest
-// is started cold.
+// The spawner_chain starts the workers of this node: survivors of the previous round get their
+// assignment in the next one, spares of --warm become workers, and the rest are started cold.
 //
-// Thread rule: the main thread; handlers come from the executor, but for `done` where no worker may
-// live on. Ownership: the references must outlive it. Destroying it kills those that wait for a
-// round. Errors: lines; what cannot be started otherwise is started cold.
+// Thread rule: the main thread; handlers are called from the executor, except that `done` is called
+// at once if workers cannot survive. Ownership: the references must outlive it. Destroying it kills
+// the workers that wait for a round. Errors: lines; a worker that cannot be started otherwise is
+// started cold.
 #pragma once
 
 #include "launcher/log/log_mux.hpp"
@@ -28,12 +28,13 @@ namespace ddprun::launcher::survivors {
 class spawner_chain {
  public:
   struct wiring {
-    std::optional<warm::warm_options> warm;  // none: no worker is started from a spare
+    std::optional<warm::warm_options> warm;  // none: there are no spares
     spawn_request like;                      // see warm_spawner::look_up
-    std::string address;                     // see survivor_options; empty: no worker may live on
+    std::string address;                     // see survivor_options; empty: workers cannot survive
     std::uint32_t worker_count = 1;          // of this node
     std::function<void(note_level level, const std::string& text)> say;
-    std::function<void(pid_t worker, const std::string& why)> hangs;  // it is killed for that
+    std::function<void(pid_t worker, const std::string& why)>
+        hangs;  // it is killed because it hangs
   };
 
   spawner_chain(boost::asio::any_io_executor executor, spawner& cold, guardian& guard, log_mux& mux,
@@ -45,16 +46,16 @@ class spawner_chain {
   spawner& front();
 
   void begin_round();
-  // All workers of the round run: it is said how many of them have lived on.
+  // All workers of the round run: prints how many of them have survived.
   void all_started();
-  // Before the workers are signalled for it.
+  // Call it before the workers are signalled for that order.
   void prepare_stop(const core::stop_workers& order);
 
-  // A worker that has left a round waits for another.
+  // The worker has left a round and waits for the next.
   bool waits(pid_t worker) const { return survivors_ && survivors_->waits(worker); }
-  // False: no worker may live on, and nothing is done.
+  // False: workers cannot survive, and nothing was done.
   bool kill_survivors();
-  // No round will come; see survivor_spawner.
+  // No further round will come; see survivor_spawner.
   void end_survivors(duration grace, std::function<void()> done);
 
  private:

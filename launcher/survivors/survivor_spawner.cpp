@@ -22,9 +22,9 @@ namespace asio = boost::asio;
 namespace ddprun::launcher::survivors {
 namespace {
 
-// A process that was killed and hangs in the kernel holds up nobody's end for longer.
+// How long a killed process that is stuck in the kernel can delay our exit.
 constexpr std::chrono::seconds end_limit{1};
-constexpr int callers_max = 64;  // that wait to be heard
+constexpr int callers_max = 64;  // not accepted yet
 
 unique_fd copy_of(const unique_fd& descriptor) {
   return unique_fd(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 0));
@@ -44,7 +44,7 @@ result<unique_fd> listen_at(const std::string& name) {
   return socket;
 }
 
-// Whose session the caller is in; -1: not our user's, or it is gone.
+// The session of the connected process; -1: it is another user's, or gone.
 pid_t session_of_caller(int socket) {
   ucred caller{};
   socklen_t size = sizeof(caller);
@@ -63,9 +63,9 @@ struct survivor_spawner::member : std::enable_shared_from_this<survivor_spawner:
   stage at = stage::working;
   spawn_request request;
   spawn_handlers handlers;
-  unique_fd output, errors;             // of its pipes, for the round after this one
-  asio::posix::stream_descriptor link;  // closed: it has not said that it can stay
-  asio::steady_timer timer;             // of `leaving` and `beginning`
+  unique_fd output, errors;             // its pipes, for the round after this one
+  asio::posix::stream_descriptor link;  // closed: it has not connected
+  asio::steady_timer timer;             // for `leaving` and `beginning`
   std::string hangs;                    // why it was killed; empty: it was not
 
   bool can_stay() const { return link.is_open() && output && errors; }
@@ -115,7 +115,7 @@ void survivor_spawner::signal_group(pid_t pid, int signal) {
       inner_.signal_group(late.pid, SIGTERM);
     });
   }
-  // What ends it is said over its head: a "left" that comes after that is no word any more.
+  // From here on it is being stopped, so a "left" that comes later must be ignored.
   if (one.at == stage::leaving && (signal == SIGKILL || signal == SIGTERM)) {
     hush(one);
     one.at = stage::working;
@@ -123,7 +123,7 @@ void survivor_spawner::signal_group(pid_t pid, int signal) {
   inner_.signal_group(pid, signal);
 }
 
-// Nothing it says counts any more, and nothing is due.
+// Ignores all further messages and timers of this worker.
 void survivor_spawner::hush(member& one) {
   error_code ignored;
   one.link.close(ignored);
@@ -157,7 +157,7 @@ spawn_result survivor_spawner::spawn(const spawn_request& request, spawn_handler
   auto child = inner_.spawn(request, handlers_of(one));
   if (!child) return child;
   one->pid = child->pid;
-  // With a terminal in place of a pipe it cannot stay: its size is told to a round's own end of it.
+  // A worker with a terminal cannot stay: a later round could not resize that terminal.
   const bool has_pipes =
       child->output && child->errors && !request.output_terminal && !request.errors_terminal;
   if (has_pipes) {
@@ -173,12 +173,15 @@ void survivor_spawner::begin_round() {
   stayed_ = 0;
 }
 
-// None: nobody waits who could take it.
+// None: no waiting worker fits.
 std::optional<spawned_child> survivor_spawner::give(const spawn_request& request,
                                                     const spawn_handlers& handlers) {
-  const auto place = [](const spawn_request& of) { return value_of("LOCAL_RANK", of.environment); };
+  const auto local_rank_of = [](const spawn_request& of) {
+    return value_of("LOCAL_RANK", of.environment);
+  };
   const auto found = std::find_if(members_.begin(), members_.end(), [&](const auto& each) {
-    return each.second->at == stage::waiting && place(each.second->request) == place(request);
+    return each.second->at == stage::waiting &&
+           local_rank_of(each.second->request) == local_rank_of(request);
   });
   if (found == members_.end()) return std::nullopt;
   member& one = *found->second;
@@ -227,7 +230,7 @@ void survivor_spawner::await_caller() {
                        }));
 }
 
-// Who is no worker, or is another process of one that has called, is hung up on.
+// Closes the connection of a process that is no worker, or is another process of a connected one.
 void survivor_spawner::take_callers() {
   while (true) {
     unique_fd caller(
@@ -265,7 +268,7 @@ void survivor_spawner::take_word(member& one) {
     take_left(one);
   } else if (word->text == "begun" && one.at == stage::beginning) {
     take_begun(one);
-  } else if (word->text != "left" || one.at != stage::working) {  // too late is no fault
+  } else if (word->text != "left" || one.at != stage::working) {  // a late "left" is no error
     hung_up(one);
   }
 }
@@ -331,7 +334,7 @@ spawn_handlers survivor_spawner::handlers_of(const member_ptr& one) {
     forget();
     if (failed) failed(why);
   };
-  // The member lives as long as this: what has started it may be gone before the worker is.
+  // The lambda owns the member, because the spawner may be destroyed before the worker ends.
   called.ended = [this, one, watch = alive_.watch()](pid_t pid, exit_status status) {
     if (!watch.expired()) return child_ended(*one, pid, status);
     if (one->handlers.ended) one->handlers.ended(pid, status);
@@ -346,7 +349,7 @@ void survivor_spawner::child_ended(member& one, pid_t pid, exit_status status) {
   one.output.reset();
   one.errors.reset();
   if (one.at == stage::waiting || one.at == stage::ending) {
-    // What it has started is of no round, and nobody else looks for it.
+    // The processes that it has started belong to no round, and no stray_reaper looks for them.
     inner_.signal_group(pid, SIGKILL);
     inner_.reap(pid);
     guardian_.remove(pid);
@@ -354,12 +357,12 @@ void survivor_spawner::child_ended(member& one, pid_t pid, exit_status status) {
   }
   const auto executed = std::move(one.handlers.executed);
   if (one.at == stage::beginning && executed) executed();
-  // Only then: what was known of the workers before they were all started is forgotten.
+  // Not earlier: until all workers are started, evidence_keeper resets which of them hang.
   if (!one.hangs.empty()) told_.hangs(pid, one.hangs);
   one.handlers.ended(pid, status);
 }
 
-// One that waits, and is not wanted. Its end is told to child_ended().
+// Ends a waiting worker that is not needed. Its end comes to child_ended().
 void survivor_spawner::end(member& one, int signal) {
   hush(one);
   one.at = stage::ending;

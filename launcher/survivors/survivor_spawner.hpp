@@ -1,25 +1,24 @@
-// The survivor_spawner lets workers live on from one round to the next. When a round is stopped
-// because a worker failed, those that can are asked to leave it: they drop their process group,
-// keep their process, their data and their CUDA context, and are given their part in the next round
-// by a message. Only what has failed is started. For all else it is the spawner that it stands in
-// front of.
+// The survivor_spawner lets workers survive from one round to the next. When a round is stopped
+// because a worker failed, those that can are asked to leave it: they destroy their process group,
+// keep their process, their data and their CUDA context, and get their assignment in the next round
+// by a message. Only failed workers are started again. All else is passed to the inner spawner.
 //
-// A worker that can connects to a Unix socket of packets in the abstract namespace, whose name is
-// in DDPRUN_SURVIVORS, and says so:
+// A worker that can leave a round connects to a SOCK_SEQPACKET Unix socket in the abstract
+// namespace, whose name is in DDPRUN_SURVIVORS:
 //
-//   worker -> here  stay             I can leave a round; answered with ok, else closed
+//   worker -> here  stay             I can leave a round; answered with ok, or closed
 //   here -> worker  leave            this round is over
-//   worker -> here  left             I am in no group any more, and wait
-//   here -> worker  round, a file    what changes in the environment: NAME=VALUE, or NAME for one
-//                                    that goes, each ended by a zero byte
-//   worker -> here  begun            I have taken it
+//   worker -> here  left             my process group is destroyed, and I wait
+//   here -> worker  round, a file    the changes of the environment: NAME=VALUE, or NAME for one
+//                                    that is removed, each ended by a zero byte
+//   worker -> here  begun            I have read it
 //
-// Only a process in the session of a worker is heard, and only one. One that does not leave in the
-// time that may_stay() gives it is asked to end by SIGTERM, as it is where nobody may stay; one
-// that does not begin within `begin_limit`, or hangs up while it waits, is killed.
+// Only a process in a worker's session may connect, and only one per worker. A worker that does not
+// leave within the time of may_stay() gets SIGTERM, as it does if none may stay. A worker that does
+// not begin within `begin_limit`, or closes its connection while it waits, is killed.
 //
-// Thread rule, ownership: see spawner.hpp; the references must outlive it. Destroying it kills
-// those that wait for a round, not the workers of one.
+// Thread rule, ownership: see spawner.hpp; the references must outlive it. Destroying it kills the
+// workers that wait for a round, but not those of a running round.
 #pragma once
 
 #include "launcher/process/guardian.hpp"
@@ -43,7 +42,7 @@
 namespace ddprun::launcher::survivors {
 
 struct survivor_options {
-  std::string address;  // of the socket, without the zero byte of the abstract namespace
+  std::string address;  // of the socket, without the leading zero byte of the abstract namespace
   duration begin_limit = std::chrono::seconds(10);
 };
 
@@ -51,11 +50,11 @@ class survivor_spawner final : public spawner {
  public:
   struct events {
     std::function<void(const std::string& line)> say;
-    // It is killed for that.
+    // The worker is killed because it hangs.
     std::function<void(pid_t pid, const std::string& why)> hangs;
   };
 
-  // Says why, if no worker can be heard.
+  // Prints the reason if workers cannot connect.
   survivor_spawner(boost::asio::any_io_executor executor, spawner& inner, guardian& guard,
                    survivor_options options, events told);
   ~survivor_spawner() override;
@@ -70,31 +69,31 @@ class survivor_spawner final : public spawner {
   std::vector<pid_t> living_groups(const std::vector<pid_t>& groups) override;
   bool owns(pid_t pid) const override;
 
-  // The next SIGTERM to workers is for another round to come, and not for their end: those that can
-  // have so long to leave this one. Until a round begins, or nobody_stays().
+  // The next SIGTERM to workers is for a restart: those that can stay have this long to leave their
+  // round. It holds until a round begins, or nobody_stays().
   void may_stay(duration leave_limit) { leave_limit_ = leave_limit; }
   void nobody_stays() { leave_limit_.reset(); }
 
-  // Such a worker waits for a round.
+  // True if the worker has left its round and waits for the next.
   bool waits(pid_t pid) const;
-  // A round begins: nobody has stayed for it yet, and nobody may for the next.
+  // A round begins: resets stayed() and may_stay().
   void begin_round();
-  // How many of the workers since then have stayed.
+  // How many workers have survived into the round that began last.
   std::uint32_t stayed() const { return stayed_; }
 
-  // No round will come: those that wait for one are asked to end, and killed after `grace`. `done`,
-  // once, when none of them is left; not from inside the call.
+  // No further round will come: waiting workers get SIGTERM, and SIGKILL after `grace`. Calls
+  // `done` once, when none is left; not from inside the call.
   void end_all(duration grace, std::function<void()> done);
-  // At once.
+  // Kills the waiting workers at once.
   void kill_all();
 
  private:
   enum class stage {
     working,
-    leaving,    // asked to
-    waiting,    // for a round; its spawner's user holds it for ended
-    beginning,  // it was given one
-    ending,     // it waited, and is to end
+    leaving,    // was asked to leave
+    waiting,    // for a round; for its worker_group it has ended
+    beginning,  // was given a round
+    ending,     // has waited, and has to end
   };
   struct member;
   using member_ptr = std::shared_ptr<member>;
@@ -123,9 +122,9 @@ class survivor_spawner final : public spawner {
   events told_;
   boost::asio::posix::stream_descriptor listener_;
   std::map<pid_t, member_ptr> members_;
-  std::optional<duration> leave_limit_;  // none: nobody may stay
+  std::optional<duration> leave_limit_;  // none: workers may not stay
   std::uint32_t stayed_ = 0;
-  std::function<void()> all_ended_;  // none: nobody waits for that
+  std::function<void()> all_ended_;  // none: no caller waits for that
   boost::asio::steady_timer end_timer_;
   lifetime alive_;
 };
