@@ -1,13 +1,13 @@
-// An background_task is a call that may block for as long as a file system hangs, made on a thread
-// of its own whose answer comes to the loop: nothing on the main thread may wait for a disk, or for
-// the memory of a stuck process (/proc/PID/environ).
+// A background_task runs a call that may block as long as a file system hangs on a thread of its
+// own, and posts the answer to the loop: the main thread must never wait for a disk, or for the
+// memory of a stuck process (/proc/PID/environ).
 //
-// Such a call cannot be cancelled. One that nobody waits for any longer ends unheard, however late,
-// and holds nobody up: its thread is detached.
+// Such a call cannot be cancelled. A cancelled call's answer is dropped, however late it comes, and
+// blocks nothing: its thread is detached.
 //
 // Thread rule: one thread, that of the executor; `work` runs elsewhere and must own all it uses.
-// `done` comes from the loop, never from inside `start`; after `cancel` or destruction it does not
-// come. Destroy it before its io_context.
+// `done` is called from the loop, never from inside `start`, and not after `cancel` or destruction.
+// Destroy it before its io_context.
 #pragma once
 
 #include "rendezvous/base/signals_blocked.hpp"
@@ -29,7 +29,7 @@ namespace ddprun::launcher {
 template <typename Answer>
 class background_task {
  public:
-  // None: the system gave no thread.
+  // None: the system had no thread left.
   using handler = std::function<void(std::optional<Answer> answer)>;
 
   explicit background_task(boost::asio::any_io_executor executor)
@@ -65,12 +65,12 @@ class background_task {
   }
 
  private:
-  // The executor is given up on cancel, under the lock, so that the thread never posts to a loop
-  // that is gone.
+  // `cancel` gives up the executor under the lock, so that the thread never posts to a loop that
+  // has ended.
   struct request {
     std::mutex mutex;
     boost::asio::any_io_executor where;  // empty once cancelled
-    background_task* owner = nullptr;    // this and `done`: touched by the loop's thread alone
+    background_task* owner = nullptr;    // like `done`, used by the loop's thread only
     handler done;
   };
 

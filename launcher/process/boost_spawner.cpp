@@ -34,8 +34,8 @@ exit_status to_exit_status(const siginfo_t& info) {
   return status;
 }
 
-// For a child of which no handle could be made. It has just been forked, and goes at once; one that
-// hangs already is left to whoever reaps strays.
+// For a child without a pidfd. It was just forked and dies at once; one that hangs already is left
+// to the stray_reaper.
 void kill_and_reap(pid_t pid) {
   ::kill(pid, SIGKILL);
   for (int look = 0; look < 100 && ::waitpid(pid, nullptr, WNOHANG) == 0; ++look) {
@@ -44,7 +44,7 @@ void kill_and_reap(pid_t pid) {
   }
 }
 
-// The report pipe is at its end once the child has executed its program or is gone.
+// The report pipe ends when the child has executed its program or is gone.
 start_report read_report(int fd) {
   start_report report{};
   ssize_t count;
@@ -89,13 +89,13 @@ struct boost_spawner::child : std::enable_shared_from_this<boost_spawner::child>
   asio::posix::stream_descriptor pidfd;
   asio::posix::stream_descriptor report;
   spawn_handlers handlers;
-  std::optional<start_failure> failure;  // it has reported one
-  std::string program, directory;        // for the failure
+  std::optional<start_failure> failure;  // set once the child has reported one
+  std::string program, directory;        // for the message
 };
 
 boost_spawner::boost_spawner(asio::any_io_executor executor) : executor_(std::move(executor)) {
-  // Makes the context's reactor now. It would be at the first spawn, and where descriptors run out
-  // in the middle of that, Asio 1.26 leaks those that it has opened.
+  // Creates the context's reactor now. Otherwise the first spawn does it, and if descriptors run
+  // out in the middle, Asio 1.26 leaks those that it has opened.
   const asio::posix::stream_descriptor first(executor_);
   ::getrlimit(RLIMIT_NOFILE, &descriptor_limit_);
 }
@@ -218,7 +218,7 @@ void boost_spawner::told_end(child& over) {
 
 void boost_spawner::signal_group(pid_t pid, int signal) {
   if (!owns(pid)) return;
-  // One that has just been forked has no group of its own yet.
+  // A child that was just forked has no group of its own yet.
   if (::kill(-pid, signal) != 0 && errno == ESRCH) ::kill(pid, signal);
 }
 
@@ -239,7 +239,7 @@ bool boost_spawner::reap_within(pid_t pid, duration limit) {
   const auto found = children_.find(pid);
   if (found == children_.end()) return true;
   const auto until = std::chrono::steady_clock::now() + limit;
-  if (!found->second) {  // one that was adopted may have no handle
+  if (!found->second) {  // an adopted child without a pidfd
     while (!is_dead(pid)) {
       if (std::chrono::steady_clock::now() >= until) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,8 +1,10 @@
-// The spawner over a launcher of Boost.Process v2, see child_launcher.hpp, and Asio's descriptors.
+// The spawner on Boost.Process v2, with a launcher of our own (see child_launcher.hpp), and Asio's
+// descriptors.
 //
-// Of Boost's own process object, 1.81, nothing is used: its wait reaps at once and calls SIGKILL
-// "9", as it does exit(9), and its destructor kills and blocks. The end is seen here on a pidfd, by
-// waitid with WNOWAIT: the child stays a zombie, its group's number ours, until reap().
+// Boost's own process object (1.81) is not used: its wait reaps at once and cannot tell SIGKILL
+// from exit(9), and its destructor kills and blocks. The end of a child is seen on a pidfd, and
+// read by waitid with WNOWAIT: the child stays a zombie, and its group's ID stays ours, until
+// reap().
 //
 // Thread rule, ownership: see spawner.hpp. Destroying it forgets the children and kills none.
 #pragma once
@@ -20,7 +22,7 @@ namespace ddprun::launcher {
 class boost_spawner final : public spawner {
  public:
   // Ends are reported on `executor`, which must be run by the thread that calls spawn(). Children
-  // get the limit of open files that this process has now, whatever it raises it to later.
+  // get the limit of open files that this process has now, even if it raises it later.
   explicit boost_spawner(boost::asio::any_io_executor executor);
   ~boost_spawner() override;
   boost_spawner(const boost_spawner&) = delete;

@@ -16,7 +16,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// One of somebody who makes them without end must not take us with it.
+// Limits the recursion if a worker nests cgroups without end.
 constexpr int depth_max = 16;
 
 std::vector<std::string> folders_in(const std::string& path) {
@@ -32,7 +32,7 @@ std::vector<std::string> folders_in(const std::string& path) {
 
 void list(const std::string& path, int depth, std::vector<pid_t>& found) {
   std::ifstream words(path + "/cgroup.procs");
-  // 0 stands for one that our namespace does not know.
+  // PID 0 stands for a process of another namespace.
   for (pid_t pid = 0; words >> pid;) {
     if (pid > 1) found.push_back(pid);
   }
@@ -52,8 +52,8 @@ void remove(const std::string& path, int depth) {
 
 constexpr std::string_view name_begin = "ddprun-";
 
-// Those of agents that were killed together with their guardians. In another namespace of processes
-// its agent may live: then it starts its workers outside.
+// Removes the cgroups of agents that were killed together with their guardians. An agent in another
+// PID namespace may still live; it then starts its workers outside.
 void remove_abandoned(const std::string& folder) {
   for (const std::string& path : folders_in(folder)) {
     const std::string name = path.substr(folder.size() + 1);

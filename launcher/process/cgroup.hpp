@@ -1,13 +1,12 @@
-// A cgroup for the workers and all that they start. Who is forked into it stays in it, whatever
-// session, environment and parent it has: it is found when the agent has been killed, too.
+// A cgroup for the workers and all that they start. A process that is forked into it stays in it,
+// even with another session, environment or parent, so it is found even after the agent was killed.
 //
-// It lies below the cgroup that this process is in, and has no limits of its own. It can be made
-// where that is allowed: as root, or in a subtree that was delegated (systemd's Delegate=).
-// Elsewhere there is none, which is nothing to tell: strays are then found as stray_reaper.hpp
-// says.
+// It is a child of this process's own cgroup, and has no limits. It can be created as root, or in a
+// delegated subtree (systemd's Delegate=). Elsewhere there is none, silently: strays are then found
+// as in stray_reaper.hpp.
 //
-// Only version 2, also beside version 1: a child is forked into it
-// (CLONE_INTO_CGROUP, Linux 5.7). To move a running process takes 8 ms, in either version.
+// Only version 2 is used, also if version 1 is mounted beside it: a child is forked into it
+// (CLONE_INTO_CGROUP, Linux 5.7), because moving a running process takes 8 ms in either version.
 //
 // No call here blocks on a process or a disk.
 #pragma once
@@ -23,11 +22,11 @@ namespace ddprun::launcher {
 
 class cgroup {
  public:
-  // None where it is not allowed. Also takes away those that dead agents left.
+  // Returns none if it is not allowed. Also removes cgroups that dead agents have left.
   static std::optional<cgroup> make();
   cgroup(cgroup&& other) noexcept = default;
   cgroup& operator=(cgroup&& other) = delete;
-  ~cgroup();  // takes it away, unless somebody is still in it
+  ~cgroup();  // removes it, unless a process is still in it
 
   int fd() const { return folder_.get(); }  // for spawn_request::cgroup
   const std::string& path() const { return path_; }
@@ -36,13 +35,13 @@ class cgroup {
   cgroup(std::string path, unique_fd folder) : path_(std::move(path)), folder_(std::move(folder)) {}
 
   std::string path_;
-  unique_fd folder_;  // none: moved from
+  unique_fd folder_;  // none after a move
 };
 
-// The processes in it and in the groups below it: a worker may make its own. Zombies do not count.
+// The processes in it and in cgroups below it, which workers may create. Zombies do not count.
 std::vector<pid_t> processes_in_cgroup(const std::string& path);
 
-// With those below it; what somebody is still in stays.
+// Removes it with those below it, except those that still have processes.
 void remove_cgroup(const std::string& path);
 
 }  // namespace ddprun::launcher

@@ -23,7 +23,7 @@ struct forked {
 forked clone_child(int cgroup) {
   forked child;
   clone_args arguments{};
-  // The child need not undo each handler of ours: sixty system calls less.
+  // The kernel resets the signal handlers, which saves the child sixty system calls.
   arguments.flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND;
   if (cgroup >= 0) {
     arguments.flags |= CLONE_INTO_CGROUP;
@@ -44,7 +44,7 @@ forked fork_child() {
   child.handle = static_cast<int>(::syscall(SYS_pidfd_open, child.pid, 0));
   if (child.handle >= 0) return child;
   child.error = errno;
-  // It waits for nothing yet, so this takes no time.
+  // The child has not run anything that could block, so this takes no time.
   ::kill(child.pid, SIGKILL);
   ::waitpid(child.pid, nullptr, 0);
   child.pid = -1;
@@ -57,10 +57,10 @@ error_code child_launcher::operator()(child_plan& plan) {
   const signals_blocked blocked;
   plan.mask = blocked.before();
   forked child = clone_child(plan.cgroup);
-  // Somebody has taken the cgroup away, or the kernel is older than 5.7: better there than not.
+  // The cgroup was removed, or the kernel is older than 5.7: start the worker without it.
   const bool is_refused = child.error != 0 && !is_shortage(child.error);
   if (is_refused && plan.cgroup >= 0) child = clone_child(-1);
-  // EINVAL: before 5.5 it keeps the handlers.
+  // EINVAL: a kernel before 5.5, where the child keeps our handlers.
   plan.has_our_handlers = child.error == ENOSYS || child.error == EINVAL;
   if (plan.has_our_handlers) child = fork_child();
   if (child.pid == 0) run_child(plan);

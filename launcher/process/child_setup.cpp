@@ -22,17 +22,17 @@ namespace {
     report.program_is_there = ::access(plan.program, F_OK) == 0;
     report.program_may_execute = ::access(plan.program, X_OK) == 0;
   }
-  // Nothing can be done about a failed write; the parent then sees exit code 127.
+  // A failed write cannot be handled; the parent then sees exit code 127.
   [[maybe_unused]] const auto written = ::write(plan.report, &report, sizeof(report));
   ::_exit(127);
 }
 
-// Handlers of the parent must not run in the child: they would write into its pipes. What a person
-// told us to ignore (nohup) stays ignored.
+// Handlers of the parent must not run in the child: they would write into the parent's pipes. A
+// signal that the user told us to ignore (nohup) stays ignored.
 void reset_handlers() noexcept {
   for (int signal = 1; signal <= SIGRTMAX; ++signal) {
     struct sigaction action {};
-    if (::sigaction(signal, nullptr, &action) != 0) continue;  // glibc keeps two for itself
+    if (::sigaction(signal, nullptr, &action) != 0) continue;  // glibc reserves two signals
     if (action.sa_handler == SIG_IGN || action.sa_handler == SIG_DFL) continue;
     ::signal(signal, SIG_DFL);
   }
@@ -42,7 +42,7 @@ bool move_to(int from, int to) noexcept {
   return from < 0 || ::dup2(from, to) == to;
 }
 
-// From 3 on; the numbers in `kept` stay.
+// Closes from 3 on, except the numbers in `kept`.
 bool close_all_but(std::array<int, 4> kept) noexcept {
   std::sort(kept.begin(), kept.end());
   unsigned first = 3;
@@ -96,14 +96,14 @@ void run_child(const child_plan& plan) noexcept {
     if (::getppid() != plan.parent) fail(plan, start_stage::death_signal, ESRCH);
   }
   if (plan.announce_to >= 0) {
-    // A guardian that has just died must not take the child with it.
+    // If the guardian has just died, SIGPIPE must not kill the child.
     ::signal(SIGPIPE, SIG_IGN);
-    // Before exec, so that there is no moment in which the agent's death leaves children of this
-    // process behind. A full pipe is no failure: the agent says it again.
+    // The child announces itself before exec, so that if the agent dies, no child of it is unknown
+    // to the guardian. A full pipe is no error, because the agent announces it again.
     const guardian_message message = add_group_message(::getpid());
     [[maybe_unused]] const auto written = ::write(plan.announce_to, &message, sizeof(message));
-    // All signals are held back here, and one that is held back waits though it is ignored: saying
-    // so again lets go of it.
+    // All signals are blocked here, and a blocked SIGPIPE stays pending even if it is ignored.
+    // Ignoring it again discards it.
     ::signal(SIGPIPE, SIG_IGN);
   }
   if (!close_all_but({plan.input, plan.output, plan.errors, plan.report})) {
@@ -112,13 +112,14 @@ void run_child(const child_plan& plan) noexcept {
   if (!move_to(plan.input, 0) || !move_to(plan.output, 1) || !move_to(plan.errors, 2)) {
     fail(plan, start_stage::streams, errno);
   }
-  // No others are open. CLOSE_RANGE_CLOEXEC would need Linux 5.11, and Debian 11 has 5.10.
+  // No other descriptor is open. CLOSE_RANGE_CLOEXEC needs Linux 5.11, and Debian 11 has 5.10.
   for (const int fd : {plan.input, plan.output, plan.errors, plan.report}) {
     if (fd > 2 && ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
       fail(plan, start_stage::inheritance, errno);
     }
   }
-  // We may have raised ours; a worker that uses select(), or walks all numbers, must not see it.
+  // We may have raised our limit; a worker that uses select() or walks all descriptors must not see
+  // it.
   ::setrlimit(RLIMIT_NOFILE, &plan.descriptor_limit);
   if (plan.directory != nullptr && ::chdir(plan.directory) != 0) {
     fail(plan, start_stage::directory, errno);
@@ -130,12 +131,12 @@ void run_child(const child_plan& plan) noexcept {
     }
   }
   if (plan.has_our_handlers) reset_handlers();
-  ::signal(SIGPIPE, SIG_DFL);  // ignored by us, not by a person
+  ::signal(SIGPIPE, SIG_DFL);  // ignored by us, not by the user
   if (plan.ignores_signals_to_all) {
     for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2})
       ::signal(number, SIG_IGN);
   }
-  // The guardian begins with all of them held back, until it ignores them.
+  // The guardian starts with all signals blocked, until it has set them to ignored.
   if (plan.dies_with_parent) ::pthread_sigmask(SIG_SETMASK, &plan.mask, nullptr);
   ::execve(plan.program, const_cast<char* const*>(plan.argv.data()),
            const_cast<char* const*>(plan.environment.data()));

@@ -1,6 +1,6 @@
-// An exit_status is how a process ended, as a value: by an exit code or by a signal.
+// An exit_status tells how a process ended: by an exit code or by a signal.
 //
-// Not the shell's number: 137 may be exit(137) or SIGKILL, and here they differ.
+// It is not the shell's number: that is 137 for both exit(137) and SIGKILL.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace ddprun::launcher {
 
 struct exit_status {
-  int code = 0;              // 0 to 255; meaningless when `signal` is set
-  int signal = 0;            // 0: left by exit
+  int code = 0;              // 0 to 255; meaningless if `signal` is set
+  int signal = 0;            // 0: it has exited
   bool core_dumped = false;  // only with a signal
 
   bool operator==(const exit_status&) const = default;

@@ -1,6 +1,6 @@
-// Finds the file that a command name stands for, as a shell would.
+// Finds the file of a command name as a shell would.
 //
-// Thread rule: may be called from any thread. It asks the file system.
+// Thread rule: any thread. It accesses the file system.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace ddprun::launcher {
 
-// A name with a '/' is returned as it is, found or not: exec then says what is wrong with it.
-// Others are looked up in PATH of `environment` (entries NAME=value; the system's default path
-// without one). None when no folder of it has an executable file of that name.
+// A name with a '/' is returned unchanged, and exec then reports what is wrong with it. Other names
+// are looked up in PATH of `environment` (entries NAME=value), or in the system's default path if
+// there is none. None: no folder has an executable file of that name.
 std::optional<std::string> find_program(const std::string& name,
                                         const std::vector<std::string>& environment);
 

@@ -1,12 +1,12 @@
-// Tells a signal that was sent to every process of a node, by a batch system, from one that the
-// agent alone was sent: of the former the guardian hears, too, at about the same time, whoever of
-// the two is first.
+// Tells a signal that a batch system has sent to every process of a node from one that only the
+// agent got: in the first case the guardian gets it too, at about the same time, before or after
+// the agent.
 //
-// Signals of one kind that come before the last was heard are heard as one, by the agent or by the
-// guardian. So a word of the guardian's stands for all that the agent has heard until it was judged
-// by that word; and of several words the first is used up, with those that are so old that the
-// agent's own are surely among what was heard. A word that came just now is kept: the agent's own
-// signal may be heard only after this.
+// The kernel merges signals of one kind that are still pending, for the agent or for the guardian.
+// So one report of the guardian covers all that the agent has received until it was judged by that
+// report. Of several reports the first is used up, together with those so old that the agent's own
+// signal has surely been received by now. A recent report is kept, because the agent may receive
+// its own signal only after this.
 //
 // Times are those at which the signals came.
 #pragma once
@@ -21,14 +21,14 @@
 
 namespace ddprun::launcher {
 
-// A manager that signals all processes of a node, one by one, has done it within this time.
+// A manager that signals the processes of a node one by one is done within this time.
 inline constexpr auto group_signal_limit = std::chrono::seconds(1);
-// When a signal is judged: what the guardian has to say of it is here that long after it.
+// How long to wait for the guardian's report before a signal is judged.
 inline constexpr auto guardian_answer_limit = std::chrono::milliseconds(200);
 
 class group_signals {
  public:
-  static constexpr std::size_t words_max = 16;  // of each signal: the newest
+  static constexpr std::size_t words_max = 16;  // per signal, the newest
 
   void guardian_heard(int signal, time_point at) {
     kind& of = kinds_[signal];
@@ -36,8 +36,8 @@ class group_signals {
     if (of.words.size() > words_max) of.words.pop_front();
   }
 
-  // True: the signal that the agent heard at `heard` was sent to every process. In the order in
-  // which they were heard, each once.
+  // True: the signal that the agent received at `heard` was sent to every process. Call it once for
+  // each signal, in the order in which they were received.
   bool take(int signal, time_point heard, time_point now) {
     kind& of = kinds_[signal];
     std::erase_if(of.words, [&](time_point at) { return at < heard - group_signal_limit; });
@@ -50,8 +50,9 @@ class group_signals {
 
  private:
   struct kind {
-    std::deque<time_point> words;  // the guardian's, the oldest first
-    time_point heard_until{};      // what the agent had heard by then was sent to all
+    std::deque<time_point> words;  // the guardian's reports, the oldest first
+    time_point
+        heard_until{};  // all that the agent has received until then was sent to every process
   };
 
   std::map<int, kind> kinds_;

@@ -18,9 +18,9 @@ namespace asio = boost::asio;
 namespace ddprun::launcher {
 namespace {
 
-constexpr int starts_max = 10;  // more than an accident: somebody keeps killing it
+constexpr int starts_max = 10;  // more than an accident: something keeps killing it
 constexpr int farewell_wait_ms = 200;
-// A guardian that has read nothing for so long, and at so many beats in a row, stands still itself.
+// A guardian that has read nothing for so long, at so many beats in a row, stands still itself.
 constexpr auto deaf_after = std::chrono::seconds(3);
 constexpr int deaf_beats = 3;
 
@@ -48,12 +48,12 @@ struct guardian::link {
   link(const asio::any_io_executor& executor, pid_t process, unique_fd write_end,
        unique_fd read_end)
       : pid(process), pipe(executor, write_end.release()), answers(std::move(read_end)) {
-    // The guardian holds the other ends only, so no other process is surprised by O_NONBLOCK.
+    // Only the guardian has the other ends, so O_NONBLOCK affects no other process.
     set_nonblocking(pipe.native_handle());
     set_nonblocking(answers.get());
   }
 
-  // Asked at a beat: what was said before has long been read by a guardian that runs.
+  // Called at a beat: a running guardian has read all earlier messages long ago.
   bool is_deaf(time_point now) {
     int unread = 0;
     if (::ioctl(pipe.native_handle(), FIONREAD, &unread) != 0 || unread == 0) {
@@ -69,11 +69,11 @@ struct guardian::link {
   unique_fd answers;
   int unheard_beats = 0;
   time_point unheard_since;
-  std::deque<std::string> backlog;  // messages that the full pipe did not take
+  std::deque<std::string> backlog;  // messages that did not fit into the pipe
 };
 
 guardian_process start_guardian() {
-  // A guardian that was killed must not take the agent with it.
+  // If the guardian was killed, writing to its pipe must not kill the agent.
   ::signal(SIGPIPE, SIG_IGN);
   guardian_process started;
   auto pipe = make_pipe();
@@ -82,7 +82,7 @@ guardian_process start_guardian() {
     started.error = (pipe ? answers : pipe).error().value();
     return started;
   }
-  // The guardian ignores signals, and lets them through only then.
+  // The guardian first ignores the signals, and then unblocks them.
   const signals_blocked blocked;
   started.pid = ::fork();
   if (started.pid == 0) {
@@ -159,9 +159,9 @@ void guardian::beat(std::optional<time_point> until, duration grace) {
     link_->unheard_beats = 0;
     say_("the guardian does not read its pipe (is it stopped?): it is replaced");
     ::kill(link_->pid, SIGKILL);
-    return;  // lost() comes, and the new one is told everything
+    return;  // lost() starts a new one, which gets all information
   }
-  // Of those that a full pipe does not take only the newest counts.
+  // Of several beats that did not fit into the pipe only the newest counts.
   if (link_->backlog.size() > 1 && is_beat(link_->backlog.back())) link_->backlog.pop_back();
   send(beat_message_);
 }
@@ -210,7 +210,7 @@ void guardian::farewell(const std::function<void()>& meanwhile) {
     pollfd entry{handle.get(), POLLIN, 0};
     return ::poll(&entry, 1, farewell_wait_ms) > 0;
   };
-  // One that cannot hear (stopped, or behind with reading) must not act on what it heard long ago.
+  // A guardian that does not read (stopped, or behind) must not act later on what it knew before.
   if (written >= 0 && ended()) return spawner_.reap(leaving->pid);
   ::kill(leaving->pid, SIGKILL);
   if (ended()) spawner_.reap(leaving->pid);
@@ -238,7 +238,7 @@ void guardian::start_again() {
   }
   spawn_request request;
   request.argv = {"/proc/self/exe", guardian_argument};
-  // As the one that was forked has it.
+  // The forked guardian has the same environment.
   for (char** entry = environ; *entry != nullptr; ++entry)
     request.environment.emplace_back(*entry);
   request.capture = false;
@@ -259,7 +259,7 @@ void guardian::start_again() {
     say_("the guardian cannot be started: " + started.error().describe());
     return;
   }
-  // It reads what it is told once it has been executed.
+  // It reads the messages once it has executed.
   link_ = next;
   link_->pid = started->pid;
   for (const pid_t group : groups_)
@@ -282,7 +282,7 @@ void guardian::flush() {
     const std::string& next = link_->backlog.front();
     if (::write(link_->pipe.native_handle(), next.data(), next.size()) < 0) {
       if (errno == EINTR) continue;
-      if (errno != EAGAIN) return;  // it is dead: lost() comes, and a new one is told everything
+      if (errno != EAGAIN) return;  // it is dead: lost() starts a new one
       link_->pipe.async_wait(asio::posix::stream_descriptor::wait_write,
                              while_alive(std::weak_ptr(link_), [this](error_code error) {
                                if (!error) flush();

@@ -16,6 +16,7 @@ void guardian_beat::allow_until(std::optional<time_point> until) {
   wanted_ = until;
   if (wanted_ == sent_) return;
   const bool is_extended = wanted_ && sent_ && *wanted_ > *sent_;
+  // A shorter time must reach the guardian before it matters; a longer one may wait.
   if (!is_extended || std::chrono::steady_clock::now() - sent_at_ >= interval_) return send();
   if (is_waiting_) return;
   is_waiting_ = true;

@@ -1,5 +1,6 @@
-// When an agent's beats go to its guardian: at most one a second, or eight in an isolation limit,
-// but one that takes time away goes at once. They cost no wake-up while nothing changes.
+// Decides when an agent's beats go to its guardian: at most once per second, or eight times per
+// isolation limit, except that a beat which shortens the time goes at once. While nothing changes,
+// there is no wake-up.
 //
 // Thread rule: the thread that runs the executor. Ownership: `to` must outlive it.
 #pragma once
@@ -17,8 +18,8 @@ class guardian_beat {
  public:
   guardian_beat(boost::asio::any_io_executor executor, guardian& to, duration isolation_limit);
 
-  // Until when the workers may live if nothing more is said; none: without limit. To be said at
-  // each change: before what begins something that may live, after what ends it.
+  // Until when the workers may live without another call; none: without limit. Call it at each
+  // change: before an action that starts something, after one that ends something.
   void allow_until(std::optional<time_point> until);
 
  private:
@@ -30,7 +31,7 @@ class guardian_beat {
   std::optional<time_point> wanted_;
   std::optional<time_point> sent_;
   time_point sent_at_{};
-  bool is_waiting_ = false;  // for its turn
+  bool is_waiting_ = false;  // for the end of the interval
 };
 
 }  // namespace ddprun::launcher

@@ -29,14 +29,14 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// What the agent has said so far.
+// What the agent has told us so far.
 struct charge {
   std::vector<pid_t> groups;
   std::string address;
   std::uint16_t port = 0;
   std::string bytes;
-  bool holds_until_strike = false;  // what is to be told
-  bool ends_when_refused = false;   // to tell it
+  bool holds_until_strike = false;  // the message is void after a strike
+  bool ends_when_refused = false;   // trying ends if the connection is refused
   std::string mark;
   std::string cgroup;
   life_limit limit;
@@ -67,7 +67,7 @@ void take_message(const guardian_message& message, const std::string& body, char
   const auto found = std::find(groups.begin(), groups.end(), message.group);
   switch (message.word) {
     case guardian_verb::add:
-      // 0 and 1 would be our own group and everybody.
+      // kill(-0) and kill(-1) would hit our own group and every process.
       if (message.group > 1 && found == groups.end()) groups.push_back(message.group);
       break;
     case guardian_verb::remove:
@@ -91,8 +91,8 @@ void take_message(const guardian_message& message, const std::string& body, char
   }
 }
 
-// SIGKILL until nothing of the groups runs. The wait is a short sleep: no handle tells when a whole
-// group that is not ours is gone.
+// Sends SIGKILL until no process of the groups runs. It sleeps in between, because no handle
+// reports the end of a whole foreign group.
 bool kill_groups(const std::vector<pid_t>& groups, clock::time_point deadline) {
   for (const pid_t group : groups)
     ::kill(-group, SIGKILL);
@@ -108,8 +108,9 @@ bool kill_groups(const std::vector<pid_t>& groups, clock::time_point deadline) {
   return true;
 }
 
-// The same for who has left its worker's group. Each look starts anew: they may fork meanwhile. The
-// guardian of a ddprun among them ends by itself, after its own workers.
+// The same for processes that have left their worker's group. Each look lists them anew, because
+// they may fork meanwhile. The guardian of a nested ddprun is spared: it ends by itself, after its
+// own workers.
 bool kill_all(const std::function<std::vector<pid_t>()>& find, clock::time_point deadline,
               std::set<pid_t>& killed) {
   while (true) {
@@ -125,7 +126,7 @@ bool kill_all(const std::function<std::vector<pid_t>()>& find, clock::time_point
   }
 }
 
-// A process that has left both the group and the cgroup is found by its environment; that search
+// A process that has left both the group and the cgroup is found by its environment. That search
 // comes last, because it may block.
 bool kill_escaped(const charge& known, clock::time_point deadline, std::set<pid_t>& killed) {
   bool all_dead = true;
@@ -138,8 +139,8 @@ bool kill_escaped(const charge& known, clock::time_point deadline, std::set<pid_
   return all_dead;
 }
 
-// The daemon ends the connection once it has read the word. One that is just being started again,
-// or a link that is down for a moment, must not cost the others the wait for an isolation limit.
+// The daemon closes the connection once it has read the message. If it is just restarting, or a
+// link is down for a moment, trying again saves the other nodes the wait for an isolation limit.
 void tell_daemon(const charge& known) {
   const auto give_up = clock::now() + guardian_word_limit;
   std::optional<clock::time_point> refused_since;
@@ -171,13 +172,13 @@ void report(const char* why, const charge& known, std::size_t escaped, bool all_
             (escaped == 1 ? " process that had left them" : " processes that had left them");
   }
   line += '\n';
-  // A reader that stands still, too, must not hold up the next thing that is to be done.
+  // A reader of standard error that stands still must not delay the next step.
   pollfd errors{2, POLLOUT, 0};
   if (::poll(&errors, 1, 0) != 1) return;
   [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
 }
 
-// True: nothing of the workers lives any more.
+// True: no process of the workers is alive.
 bool kill_workers(const char* why, const charge& known) {
   const auto deadline = clock::now() + guardian_limit;
   bool all_dead = kill_groups(known.groups, deadline);
@@ -187,7 +188,7 @@ bool kill_workers(const char* why, const charge& known) {
   return all_dead;
 }
 
-// Async-signal-safe. Where nobody reads and the pipe is full, the word is lost.
+// Async-signal-safe. If nobody reads and the pipe is full, the report is lost.
 void answer(guardian_word_kind kind, int signal) {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -201,8 +202,8 @@ void hear_signal(int signal) {
   errno = error;
 }
 
-// The agent lives, but does not come to its loop. It finds the word before any of its workers'
-// ends. From now on a round may begin without it, of which it would have been told.
+// The agent is alive, but its loop does not run. It finds this report before the end of any of its
+// workers. From now on a round may begin without it, so a message about an older one is void.
 void strike(charge& known) {
   if (known.groups.empty()) return;
   if (known.holds_until_strike) known.bytes.clear();
@@ -220,8 +221,8 @@ void take_bytes(std::string& buffer, charge& known) {
   }
 }
 
-// Returns at the end of the pipe: the agent left or died. A limit is judged only when the pipe is
-// empty: what the agent has said counts, however late this process comes to read it.
+// Returns at the end of the pipe, when the agent has exited or died. A limit is judged only when
+// the pipe is empty: a message counts even if this process reads it late.
 charge watch(int death_pipe) {
   charge known;
   std::string buffer;
@@ -240,7 +241,7 @@ charge watch(int death_pipe) {
   return known;
 }
 
-// The command line of this process is that of ddprun: the fork has it from the agent.
+// A fork has the command line of ddprun, by which `pkill -f` would find it.
 void forget_command_line() {
   std::string own;
   char chunk[4096];
@@ -248,15 +249,15 @@ void forget_command_line() {
   for (ssize_t count = 0; (count = ::read(file.get(), chunk, sizeof(chunk))) > 0;)
     own.append(chunk, static_cast<std::size_t>(count));
   const std::size_t name_bytes = std::strlen(guardian_name);
-  // The first argument is where the name of the program is, and the others follow it.
+  // The arguments are contiguous, beginning with the program's name.
   char* const first = ::program_invocation_name;
   if (own.size() <= name_bytes || std::memcmp(first, own.data(), own.size()) != 0) return;
   std::memset(first, 0, own.size());
   std::memcpy(first, guardian_name, name_bytes);
 }
 
-// Everything of the agent but its two pipes (moved to 0 and 1) and standard error is let go: a held
-// pipe of the agent's output would keep its reader waiting.
+// Closes everything of the agent except its two pipes (moved to 0 and 1) and standard error: an
+// open pipe of the agent's output would keep its reader waiting.
 void leave_the_agent(int death_pipe, int answers) {
   ::setsid();
   ::prctl(PR_SET_NAME, guardian_name);
@@ -280,12 +281,12 @@ void leave_the_agent(int death_pipe, int answers) {
 
 void run_guardian(int death_pipe, int answers) {
   leave_the_agent(death_pipe, answers);
-  // So that a page of the program on a file server that hangs is none that is needed here. Where
-  // the user may not lock so much (RLIMIT_MEMLOCK) it is as any process.
+  // No page of the program may have to be read from a file server that hangs. If the user may not
+  // lock so much (RLIMIT_MEMLOCK), it runs unlocked.
   ::mlockall(MCL_CURRENT);
   const charge known = watch(0);
   if (known.farewell) ::_exit(0);
-  // There is no process to be told, and nothing is to be interrupted.
+  // The agent cannot get reports any more, and they must not interrupt what follows.
   for (const int signal : {SIGUSR1, SIGUSR2})
     ::signal(signal, SIG_IGN);
   const bool all_dead = kill_workers("the agent died", known);

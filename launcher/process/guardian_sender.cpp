@@ -26,7 +26,7 @@ bool wait_for(int fd, short what, time_point deadline) {
   }
 }
 
-// None and the error where it cannot be had; 0: for no reason of the peer's.
+// On failure returns none, and the error; 0 if the peer did not cause it.
 unique_fd connect_to(const std::string& address, std::uint16_t port, time_point deadline,
                      int& error) {
   error = 0;
@@ -62,8 +62,8 @@ send_outcome send_bytes(const std::string& address, std::uint16_t port, const st
     if (count < 0 && errno != EAGAIN && errno != EINTR) return send_outcome::failed;
     if (count > 0) sent += static_cast<std::size_t>(count);
   }
-  // Closing with an unread answer would reset the connection, and could take our bytes from a peer
-  // that has not read them yet: wait for its end.
+  // Closing a socket with an unread answer would send a reset, which can discard our bytes at a
+  // peer that has not read them yet. So wait for the peer to close.
   ::shutdown(fd.get(), SHUT_WR);
   char answer[512];
   while (wait_for(fd.get(), POLLIN, deadline)) {

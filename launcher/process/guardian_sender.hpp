@@ -1,7 +1,7 @@
-// Sends ready-made bytes to a numeric address over TCP, with a limit, and without the agent's
-// machinery: the guardian has no event loop.
+// Sends ready-made bytes to a numeric address over TCP, with a time limit and without an event
+// loop, which the guardian does not have.
 //
-// Thread rule: blocks the caller for at most the time until `deadline`.
+// Thread rule: blocks the caller until `deadline` at most.
 #pragma once
 
 #include <chrono>
@@ -11,12 +11,12 @@
 namespace ddprun::launcher {
 
 enum class send_outcome {
-  taken,    // the peer had all bytes and ended its side
-  refused,  // its host says that nobody listens there
-  failed,   // it broke the connection, or did nothing until the deadline
+  taken,    // the peer has read all bytes and closed its side
+  refused,  // no program listens there
+  failed,   // the connection broke, or nothing happened until the deadline
 };
 
-// `address` is IPv4 or IPv6 in digits; names are not looked up.
+// `address` is IPv4 or IPv6 in digits; names are not resolved.
 send_outcome send_bytes(const std::string& address, std::uint16_t port, const std::string& bytes,
                         std::chrono::steady_clock::time_point deadline);
 

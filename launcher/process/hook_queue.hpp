@@ -1,5 +1,4 @@
-// What waits for a person's command, in order: a short queue, beyond which all is counted and left
-// out.
+// A short queue of calls of a user's command. What does not fit is counted and dropped.
 #pragma once
 
 #include "launcher/process/exit_status.hpp"
@@ -14,18 +13,18 @@
 
 namespace ddprun::launcher {
 
-// How a call has ended.
+// How a call of the command has ended.
 struct hook_end {
-  exit_status status;      // where it ran
-  std::string problem;     // it could not be run, or was killed: why
-  std::string last_words;  // the last line that it has printed
+  exit_status status;      // if it ran
+  std::string problem;     // why it could not be run, or was killed
+  std::string last_words;  // the last line of its output
   bool success() const { return problem.empty() && status.success(); }
 };
 
 struct hook_call {
   std::string what;   // for messages: "round_failed of round 2"
-  std::string input;  // on its standard input
-  // Where somebody waits for it; not called for one that is left out. In place of a message.
+  std::string input;  // its standard input
+  // Called instead of a message. Not called for a call that is dropped.
   std::function<void(const hook_end&)> ended = nullptr;
 };
 
@@ -33,7 +32,7 @@ class hook_queue {
  public:
   explicit hook_queue(std::size_t most) : most_(most) {}
 
-  // The oldest are kept: what began the trouble says more than what followed.
+  // The oldest are kept, because the beginning of a failure says more than its consequences.
   void offer(hook_call call) {
     if (waiting_.size() < most_) {
       waiting_.push_back(std::move(call));
@@ -49,14 +48,14 @@ class hook_queue {
     return first;
   }
 
-  // What waits is left out, too.
+  // Waiting calls count as dropped.
   void clear() {
     left_out_ += waiting_.size();
     waiting_.clear();
   }
 
   bool empty() const { return waiting_.empty(); }
-  // Since it was last asked.
+  // Since the last call.
   std::uint64_t take_left_out() { return std::exchange(left_out_, 0); }
 
  private:

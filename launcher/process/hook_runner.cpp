@@ -16,10 +16,10 @@
 namespace ddprun::launcher {
 namespace {
 
-// One that hangs in the kernel holds up nobody's end for longer.
+// How long a killed command that is stuck in the kernel can delay our exit.
 constexpr std::chrono::seconds reap_limit{1};
 
-// A file in memory: unlike a pipe it takes all at once, whoever reads it, and is at its end then.
+// Unlike a pipe, a memory file takes all bytes even if nobody reads them, and then ends.
 unique_fd input_of(const std::string& text) {
   unique_fd file(::memfd_create("ddprun-event", MFD_CLOEXEC));
   if (file.get() < 0) return file;
@@ -81,7 +81,6 @@ void hook_runner::tell_left_out() {
       " left out: the command was busy with those before");
 }
 
-// All who wait for its end hear of it.
 void hook_runner::cannot_run(const std::string& why) {
   if (!tell_end_) return say(what_ + ": it cannot be run: " + why);
   boost::asio::post(executor_, [tell = std::exchange(tell_end_, nullptr), why] {
@@ -150,11 +149,11 @@ void hook_runner::is_over() {
 }
 
 void hook_runner::ended(exit_status status) {
-  // What it has left behind in its group; nobody else can have the number before it is reaped.
+  // Kills what it has left in its group. The group's ID cannot be reused before the reap.
   spawner_.signal_group(pid_, SIGKILL);
   spawner_.reap(pid_);
   is_over();
-  // What it said is handed on, whoever else holds its pipes.
+  // The output so far is passed on, even if another process holds the pipes open.
   for (const log_mux::source_id one : outputs_)
     mux_.release(one);
   if (tell_end_) {

@@ -1,11 +1,11 @@
-// Runs a person's command, by /bin/sh -c, once for each call: one at a time, in order, and never in
-// the way: nothing here waits for it but the end of the process, and that for a bounded time.
+// Runs a user's command by /bin/sh -c, once for each call: one at a time and in order. Nothing
+// waits for it, except the end of the agent, for a limited time.
 //
-// It is no worker: it has no mark of the session and is in no cgroup of ours. What it leaves behind
-// in its process group ends with it; at the agent's death the guardian kills the group.
+// It is not a worker: it has no session mark and is in no cgroup of ours. Processes that it leaves
+// in its process group are killed when it ends; at the agent's death the guardian kills the group.
 //
-// Thread rule: the main thread; `say` and `done` come from the executor, `say` also from inside a
-// call. Errors: one line each, by `say`.
+// Thread rule: the main thread; `say` and `done` are called from the executor, `say` also from
+// inside a call. Errors: one line each, by `say`.
 #pragma once
 
 #include "launcher/log/log_mux.hpp"
@@ -32,7 +32,7 @@ struct hook_options {
   std::string name;     // in messages, "--on-event"
   std::string command;  // for /bin/sh -c
   std::vector<std::string> environment;
-  std::string prefix;  // of what it says, which goes to standard error
+  std::string prefix;  // of its output, which goes to standard error
   duration limit = std::chrono::seconds(30);
   std::size_t waiting_max = 16;
 };
@@ -41,19 +41,19 @@ class hook_runner {
  public:
   using say_handler = std::function<void(const std::string& line)>;
 
-  // All that is named here must outlive it. Without a guardian the kernel kills the shell alone at
-  // the agent's death.
+  // The references must outlive it. Without a guardian, only the shell dies with the agent, by
+  // PDEATHSIG.
   hook_runner(boost::asio::any_io_executor executor, spawner& spawn, log_mux& mux, guardian* guard,
               hook_options options, say_handler say);
-  // Kills the one that runs, and waits for its end, for a second at most.
+  // Kills a running command, and waits up to a second for its end.
   ~hook_runner();
   hook_runner(const hook_runner&) = delete;
   hook_runner& operator=(const hook_runner&) = delete;
 
   void run(hook_call call);
 
-  // `done` once, when nothing runs or waits any more; after `limit` what runs is killed, and what
-  // waits left out.
+  // Calls `done` once, when no command runs or waits; after `limit` a running one is killed, and
+  // waiting ones are dropped.
   void finish(duration limit, std::function<void()> done);
 
  private:
@@ -73,13 +73,13 @@ class hook_runner {
   hook_options options_;
   say_handler say_;
   hook_queue queue_;
-  boost::asio::steady_timer limit_;      // of the one that runs
-  boost::asio::steady_timer end_limit_;  // of all that is left
-  std::string what_;                     // of the one that runs, as the next three
+  boost::asio::steady_timer limit_;      // of the running command
+  boost::asio::steady_timer end_limit_;  // of finish()
+  std::string what_;                     // of the running command, as the next three
   std::function<void(const hook_end&)> tell_end_;
   std::string problem_;
   std::shared_ptr<output_tail> tail_;
-  pid_t pid_ = -1;  // -1: none runs
+  pid_t pid_ = -1;  // -1: none is running
   bool was_killed_ = false;
   std::vector<log_mux::source_id> outputs_;
   std::function<void()> done_;

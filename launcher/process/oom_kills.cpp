@@ -114,7 +114,8 @@ std::string oom_watch::reason(pid_t process) {
     return begin + "the kernel has just killed a process of this job";
   }
   if (is_named) return begin + "the kernel's log says that it killed this process";
-  // Where our own kills are counted, or the log names what was killed, it was none of ours.
+  // If our own kills are counted, or the log names killed processes, the host's counter is not
+  // about us.
   if (own || log_.is_readable() || !host_.is_any(count_oom_kills(host_file_))) return {};
   return begin + "the kernel has just killed a process of this host";
 }

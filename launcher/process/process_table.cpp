@@ -30,7 +30,7 @@ std::string read_file(pid_t pid, const std::string& name) {
   return text;
 }
 
-// "pid (name) state parent group ...", where the name may hold anything, brackets too.
+// "pid (name) state parent group ...", where the name may contain anything, parentheses too.
 std::optional<process_stat> stat_in(const std::string& text) {
   const auto name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
@@ -51,7 +51,7 @@ std::optional<process_stat> stat_in(const std::string& text) {
 bool read_entry(pid_t pid, process_entry& entry) {
   const std::optional<process_stat> found = stat_of(pid);
   if (!found) return false;
-  // The first thread may have ended while others run.
+  // The main thread may have ended while others run.
   const bool is_dead = (found->state == 'Z' || found->state == 'X') && found->threads <= 1;
   entry = {pid, found->parent, found->group, is_dead};
   return true;
@@ -111,7 +111,7 @@ bool has_handler(pid_t pid, int signal) {
 std::optional<bool> shows_variable(pid_t pid, const std::string& entry) {
   const std::string entries = read_file(pid, "environ");
   if (entries.empty()) return std::nullopt;
-  // Entries end with a zero byte: with one before, the first is like the others.
+  // Entries end with a zero byte. With one in front, the first entry matches like the others.
   const std::string all = '\0' + entries + '\0';
   return all.find('\0' + entry + '\0') != std::string::npos;
 }
@@ -123,6 +123,7 @@ bool has_variable(pid_t pid, const std::string& entry) {
 std::vector<pid_t> running_groups(const std::vector<pid_t>& groups) {
   std::vector<pid_t> asked;
   for (const pid_t group : groups) {
+    // kill(2) is cheap, and mostly spares the look at the whole table.
     if (::kill(-group, 0) == 0 || errno != ESRCH) asked.push_back(group);
   }
   if (asked.empty()) return asked;
@@ -135,13 +136,13 @@ std::vector<pid_t> running_groups(const std::vector<pid_t>& groups) {
   return running;
 }
 
-// The kernel gives orphans to the first thread of a subreaper while that lives.
+// The kernel gives orphans to the main thread of a subreaper as long as that lives.
 std::vector<pid_t> list_children() {
   const pid_t self = ::getpid();
   const std::string path = "task/" + std::to_string(self) + "/children";
   const std::string file = "/proc/" + std::to_string(self) + "/" + path;
   std::vector<pid_t> children;
-  if (::access(file.c_str(), R_OK) != 0) {  // a kernel without CONFIG_PROC_CHILDREN
+  if (::access(file.c_str(), R_OK) != 0) {  // without CONFIG_PROC_CHILDREN
     for (const auto& entry : list_processes()) {
       if (entry.parent == self) children.push_back(entry.pid);
     }

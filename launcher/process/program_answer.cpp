@@ -31,7 +31,7 @@ std::string hear(int output, duration limit, std::size_t bytes_max) {
   return text;
 }
 
-// Ends with a null pointer, as exec wants it.
+// Ends with a null pointer, as exec requires.
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (std::string& word : words)
@@ -60,7 +60,7 @@ std::string program_answer(std::vector<std::string> words, const environment_map
   if (failed != 0) return "";
   pipe->write.reset();
   std::string answer = hear(pipe->read.get(), limit, bytes_max);
-  // It has said all that it was asked for, or will not; what hangs cannot be waited for.
+  // The answer is complete, or will not come; a program that hangs must not be waited for.
   ::kill(process, SIGKILL);
   while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
   }

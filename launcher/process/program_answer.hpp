@@ -1,10 +1,9 @@
-// Asks a small program something: runs it, and takes what it prints.
+// Runs a small program and returns its output.
 //
-// It reads nothing, and what it says on standard error is not heard. It is killed once it has said
-// enough, or nothing for too long; what it has started itself is not.
+// Its standard input is empty and its standard error is dropped. It is killed once its output is
+// long enough, or takes too long; processes that it has started are not.
 //
-// Thread rule: any thread; blocks until `limit`, at most, as long as the kernel can end the
-// program.
+// Thread rule: any thread; blocks until `limit` at most, unless the kernel cannot end the program.
 #pragma once
 
 #include "rendezvous/base/environment_map.hpp"
@@ -16,8 +15,8 @@
 
 namespace ddprun::launcher {
 
-// Up to its end, or to `bytes_max`. Empty when it cannot be started or has not ended in time.
-// `words` begin with its name, which is looked up in this process's own PATH.
+// Returns its complete output, or `bytes_max` of it. Empty: it cannot be started, or has not ended
+// in time. `words` begin with its name, which is looked up in this process's own PATH.
 std::string program_answer(std::vector<std::string> words, const environment_map& environment,
                            duration limit, std::size_t bytes_max);
 

@@ -11,7 +11,7 @@ result<pipe_ends> make_pty(terminal_size size) {
   pipe_ends ends;
   ends.read.reset(::posix_openpt(flags));
   if (!ends.read || ::unlockpt(ends.read.get()) != 0) return last_system_error();
-  // By its master, not by its name: /dev/pts may be another one here.
+  // Opened through the master and not by name, because /dev/pts may be another mount here.
   ends.write.reset(::ioctl(ends.read.get(), TIOCGPTPEER, flags));
   if (!ends.write) return last_system_error();
   termios modes{};

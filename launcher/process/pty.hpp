@@ -1,11 +1,11 @@
 // A pty is a terminal that a worker writes to and we read, in place of a pipe.
 //
-// Bytes come as they were written (no "\r\n" for "\n": the person's own terminal does that). While
-// nobody reads, a writer waits, as with a pipe. Its end is an error, EIO, and comes when nobody has
-// the other end open any more and all is read.
+// Bytes arrive as they were written, without "\r\n" for "\n", because the user's own terminal does
+// that. While nobody reads, a writer blocks, as with a pipe. The end is reported as the error EIO,
+// when no process has the other end open and all is read.
 //
-// It is nobody's controlling terminal: the end of the worker hangs up nothing, and SIGWINCH is ours
-// to send.
+// It is not a controlling terminal: closing the worker's end sends no SIGHUP, and we have to send
+// SIGWINCH.
 //
 // Thread rule: any thread.
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace ddprun::launcher {
 
-// `write` is the terminal, `read` our end of it; both close-on-exec and blocking. Errors: the
-// system's; there may be no ptys at all (a container without /dev/ptmx).
+// `write` is the terminal, `read` is our end; both are close-on-exec and blocking. Errors: the
+// system's; a container without /dev/ptmx has no ptys.
 result<pipe_ends> make_pty(terminal_size size);
 
 }  // namespace ddprun::launcher

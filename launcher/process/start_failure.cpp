@@ -6,13 +6,13 @@
 namespace ddprun::launcher {
 namespace {
 
-// A second sentence where errno alone sends a person the wrong way.
+// A hint for cases in which errno alone is misleading.
 std::string hint(const start_failure& failure) {
   if (failure.error == EMFILE) return "; raise the limit of open files (ulimit -Hn)";
   if (failure.stage == start_stage::fork && failure.error == EAGAIN) {
     return "; raise the limit of processes (ulimit -u, or a container's pids.max)";
   }
-  // close_range, or a sandbox that answers as an old kernel would.
+  // From close_range, or from a sandbox that answers like an old kernel.
   if (failure.error == ENOSYS) return "; ddprun needs Linux 5.9 or newer";
   if (failure.stage == start_stage::find) return "; looked in PATH";
   if (failure.stage != start_stage::exec) return {};

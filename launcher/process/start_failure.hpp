@@ -1,5 +1,4 @@
-// A start_failure says why a process could not be started: at which stage, and what the system
-// answered there.
+// A start_failure tells why a process could not be started: the stage, and the system's error.
 #pragma once
 
 #include <string>
@@ -7,37 +6,37 @@
 
 namespace ddprun::launcher {
 
-// The steps from request to running program, in order. All from `session` on are done in the child,
-// which reports the one that failed.
+// The stages from request to running program, in order. The child performs those from `session` on,
+// and reports the one that failed.
 enum class start_stage : int {
   find,         // no such program in PATH
-  descriptors,  // the pipes, or the handle of the child
+  descriptors,  // the pipes, or the child's pidfd
   fork,
   session,       // setsid
-  death_signal,  // prctl, or the parent was gone by then
+  death_signal,  // prctl, or the parent had died by then
   streams,       // standard input, output and error
   inheritance,   // close-on-exec for everything else
   directory,     // chdir
-  affinity,      // the processors that it is bound to
+  affinity,      // to the CPUs of the request
   exec,
 };
 
 std::string_view to_string(start_stage stage);
 
-// Whether the system was out of processes, memory or descriptors, which may pass.
+// True for a lack of processes, memory or descriptors, which may pass.
 bool is_shortage(int error);
 
 struct start_failure {
   start_stage stage = start_stage::exec;
   int error = 0;          // errno of that stage
   std::string program;    // as given
-  std::string directory;  // where it was to run; empty: where ddprun runs
-  // What the child saw when exec failed; asked there, as it may block.
+  std::string directory;  // its working directory; empty: ours
+  // What the child found after exec failed; it checks, because that may block.
   bool program_is_there = false;
   bool program_may_execute = false;
 
-  // "cannot execute ./train: Permission denied (stage: exec)", with what to look at where the
-  // system's words mislead: a script whose interpreter is missing is "No such file or directory".
+  // "cannot execute ./train: Permission denied (stage: exec)", with a hint if the system's message
+  // is misleading: a script with a missing interpreter gets "No such file or directory".
   std::string describe() const;
 };
 

@@ -11,7 +11,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// An exec that takes longer than this hangs on its disk.
+// An execve that takes longer hangs on its disk.
 constexpr std::chrono::seconds silence_limit{1};
 
 }  // namespace
@@ -23,7 +23,7 @@ stray_reaper::stray_reaper(boost::asio::any_io_executor executor, spawner& spawn
     if (!spawner_.owns(pid) && !is_dead(pid)) found_here_.insert(pid);
   }
   strangers_come_ = ::getpid() == 1 || !found_here_.empty();
-  error_code ignored;  // without SIGCHLD zombies stay until we end, no more
+  error_code ignored;  // without SIGCHLD, zombies stay until we exit
   child_ended_.add(SIGCHLD, ignored);
   watch();
 }
@@ -48,8 +48,8 @@ void stray_reaper::reap() {
   while (true) {
     siginfo_t info{};
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    // One of the spawner's stands in front of the others until its owner reaps it; that calls here
-    // again through the next SIGCHLD, or kill_strays().
+    // The spawner's child hides the others until its owner reaps it. The next SIGCHLD or
+    // kill_strays() then calls this again.
     if (spawner_.owns(info.si_pid)) return;
     if (!forget(info.si_pid)) return;
   }
@@ -70,18 +70,18 @@ std::vector<pid_t> stray_reaper::orphans() {
 
 std::vector<pid_t> stray_reaper::look(int signal) {
   while (true) {
-    // Those first: a child of theirs that dies becomes ours.
+    // Members of the cgroup first: when they die, their children become ours.
     std::vector<pid_t> left = look_at_members(signal);
     bool reaped = false;
     for (const pid_t orphan : look_at_orphans(signal, reaped)) {
       if (std::find(left.begin(), left.end(), orphan) == left.end()) left.push_back(orphan);
     }
-    // A process that was dead when we looked may have left us a child after the list was made.
+    // A process that was dead already may have left us a child after the list was made.
     if (!left.empty() || !reaped) return left;
   }
 }
 
-// The parent of one in the session may be dead, and one with a living parent may be in another.
+// Checks both: a session member may have a dead parent, and a descendant may be in another session.
 bool stray_reaper::is_spared(pid_t pid) const {
   if (!lives_on_) return false;
   if (lives_on_(::getsid(pid))) return true;
@@ -110,7 +110,7 @@ std::vector<pid_t> stray_reaper::look_at_orphans(int signal, bool& reaped) {
   std::vector<pid_t> undecided;
   for (const pid_t pid : list_children()) {
     if (spawner_.owns(pid) || is_spared(pid)) continue;
-    // A debugger may keep a dead one: that stays, and is no reason to look for ever.
+    // A zombie that a debugger holds cannot be reaped, and must not keep us looking forever.
     if (is_dead(pid) && forget(pid)) {
       reaped = true;
       continue;
@@ -147,19 +147,19 @@ void stray_reaper::ask_for_marks(std::vector<pid_t> pids) {
     return found;
   };
   marks_.start(look, [this, pids](std::optional<marks> found) {
-    if (!found) return;  // asked again at the next look
+    if (!found) return;  // the next look asks again
     const auto now = std::chrono::steady_clock::now();
     const auto children = list_children();
     const auto contains = [](const std::vector<pid_t>& all, pid_t one) {
       return std::find(all.begin(), all.end(), one) != all.end();
     };
     for (const pid_t pid : pids) {
-      if (!contains(children, pid)) continue;  // reaped by now, and its number may be another's
+      if (!contains(children, pid)) continue;  // reaped meanwhile, so its PID may be reused
       if (contains(found->ours, pid)) {
         marked_.insert(pid);
         continue;
       }
-      // One that is just executing a program shows nothing yet: it is asked again at the next look.
+      // A process in the middle of execve has no environment yet: the next look asks again.
       if (contains(found->silent, pid) &&
           now - silent_.try_emplace(pid, now).first->second < silence_limit)
         continue;

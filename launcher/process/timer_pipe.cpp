@@ -14,9 +14,9 @@
 namespace ddprun::launcher {
 namespace {
 
-// So that workers are not refused while this process is held up.
+// Large enough that workers can write while this process is delayed.
 constexpr int pipe_bytes = 1 << 20;
-// Of one turn; whoever writes without end holds nothing else up.
+// Read in one turn, so that a writer without end starves nothing else.
 constexpr std::size_t turn_bytes_max = 1 << 20;
 
 using clock = std::chrono::steady_clock;
@@ -30,7 +30,7 @@ bool is_read_by_nobody(const std::string& path) {
   return pipe.get() < 0 && errno == ENXIO;
 }
 
-// Why it cannot; empty: nothing is there any more.
+// Returns why the path cannot be used; empty: it is free now.
 std::string make_room(const std::string& path) {
   struct stat facts {};
   if (::lstat(path.c_str(), &facts) != 0) return errno == ENOENT ? "" : std::strerror(errno);
@@ -136,7 +136,7 @@ void timer_pipe::arm() {
   }));
 }
 
-// What waits in the pipe is heard first: it may release what would expire.
+// The pipe is read first, because a message in it may release an expired timer.
 void timer_pipe::expire() {
   armed_for_.reset();
   read();

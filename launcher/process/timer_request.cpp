@@ -15,7 +15,7 @@ using nlohmann::json;
 constexpr int signal_max = 64;
 constexpr std::size_t shown_bytes_max = 60;
 
-// A line of garbage, as people are shown it.
+// A malformed line, shortened for a message.
 std::string shown(std::string_view line) {
   const std::string text = in_one_line(to_valid_utf8(line.substr(0, shown_bytes_max)));
   return line.size() > shown_bytes_max ? text + "..." : text;

@@ -1,8 +1,8 @@
-// What torch.distributed.elastic.timer's FileTimerClient writes to the named pipe of its launcher:
+// What FileTimerClient of torch.distributed.elastic.timer writes to the named pipe of its launcher:
 // a line of JSON for each timer that is set or released,
 // {"version": 1, "pid": 4711, "scope_id": "train.py#12", "expiration_time": 1764037000.5, "signal":
-// 9} (torch/distributed/elastic/timer/file_based_local_timer.py, 2.11 to 2.15). A line that is no
-// longer than a pipe takes at once never mixes with another's.
+// 9} (torch/distributed/elastic/timer/file_based_local_timer.py, 2.11 to 2.15). Lines of at most
+// PIPE_BUF bytes never mix.
 #pragma once
 
 #include <cstddef>
@@ -15,32 +15,32 @@
 namespace ddprun::launcher::workers {
 
 struct timer_request {
-  std::int64_t process = 0;  // above 0
+  std::int64_t process = 0;  // positive
   std::string scope;         // any text, valid UTF-8
-  double expires_at = 0;     // seconds since 1970; below 0: the timer is released
-  int signal = 0;            // that the process gets then; 0: none
+  double expires_at = 0;     // seconds since 1970; negative: the timer is released
+  int signal = 0;            // sent to the process when it expires; 0: none
 };
 
-// None: it is no such line.
+// None: the line has another form.
 std::optional<timer_request> read_timer_request(std::string_view line);
 
-// Cuts what comes from the pipe into requests.
+// Splits the bytes of the pipe into requests.
 class timer_stream {
  public:
-  // Without its newline: the client itself refuses to write a longer one.
+  // Without its newline. The client does not write longer lines.
   static constexpr std::size_t line_bytes_max = 4096;
 
   struct heard {
     std::vector<timer_request> requests;
-    std::string problem;  // the first of what was left out; empty: nothing was
+    std::string problem;  // the first line that was ignored; empty: none was
   };
   heard read(std::string_view bytes);
 
  private:
   void end_line(heard& to);
 
-  std::string begun_;     // of a line whose end is still to come
-  bool is_over_ = false;  // that line is too long: left out up to its end
+  std::string begun_;     // of an incomplete line
+  bool is_over_ = false;  // the line is too long, and is ignored to its end
 };
 
 }  // namespace ddprun::launcher::workers

@@ -45,7 +45,8 @@ void timer_watch::begin_round() {
   if (pipe_) pipe_->forget_timers();
 }
 
-// A process that a worker has started may be the one: it alone gets the signal, as with torchrun.
+// The timer's process may be a child of a worker: only that process gets the signal, as in
+// torchrun.
 void timer_watch::end_by(const workers::expired_timer& timer) {
   if (outside_.is_ending()) return;
   const auto worker = outside_.holder_of(static_cast<pid_t>(timer.process));
@@ -57,13 +58,13 @@ void timer_watch::end_by(const workers::expired_timer& timer) {
               : "; process " + std::to_string(timer.process) + " gets " + signal_name(timer.signal);
   const auto [last, is_first] = expired_.try_emplace(worker->pid);
   last->second = {timer.signal, text};
-  // A worker may go on after a signal, and let the next ones expire, too.
+  // A worker may survive the signal, and further timers may expire.
   if (is_first) outside_.say(line);
   if (timer.signal != 0) ::kill(static_cast<pid_t>(timer.process), timer.signal);
 }
 
-// A timer expires where something else does not come, which is often another rank: whoever fails
-// for a reason of its own meanwhile is rather the root cause.
+// A timer expires if something does not happen in time, which is often another rank's fault. So a
+// rank that fails meanwhile for a reason of its own is the better root cause.
 void timer_watch::name_timer(const worker_end& end, cause& why) const {
   const auto found = expired_.find(end.pid);
   if (found == expired_.end() || !is_by(end.status, found->second.number)) return;

@@ -1,9 +1,9 @@
-// The timer_watch ends workers whose timers have expired: those that they set for themselves by
+// The timer_watch kills workers whose timers have expired: timers that they set for themselves with
 // torch.distributed.elastic.timer, on a pipe (timer_pipe.hpp) whose path is in their environment.
-// One that expires ends its worker, and so the round.
+// An expired timer ends its worker, and so the round.
 //
-// Thread rule: the main thread; handlers come from the executor, `say` also from the constructor.
-// Ownership: destroy it before its io_context. Errors: one line of each kind.
+// Thread rule: the main thread; handlers are called from the executor, `say` also from the
+// constructor. Ownership: destroy it before its io_context. Errors: one line of each kind.
 #pragma once
 
 #include "launcher/process/timer_pipe.hpp"
@@ -27,15 +27,16 @@ class timer_watch {
  public:
   struct outside {
     std::function<void(const std::string& line)> say;
-    // The worker in whose session that process runs; none: it is nobody's here, or gone.
+    // The worker in whose session that process runs; none: no worker of this node, or it is gone.
     std::function<std::optional<worker_group::live_worker>(pid_t process)> holder_of;
-    // The workers have been asked to end: they have their time for it.
+    // True if the workers were asked to end: they have their grace for it.
     std::function<bool()> is_ending;
   };
 
-  // Where the environment asks for no timers this does nothing. It gets the path of the pipe, which
-  // workers inherit. Without a pipe they find none, as with a launcher that has no timers; a path
-  // at which nobody listens would end them. `mark`: of this process alone.
+  // Does nothing unless the environment asks for timers. It sets the path of the pipe in the
+  // environment that workers inherit. Without a pipe the variable is removed, as with a launcher
+  // that has no timers: a path without a reader would end the workers. `mark` is unique to this
+  // process.
   timer_watch(boost::asio::any_io_executor executor, environment_map& environment,
               const std::string& mark, outside with);
   ~timer_watch();
@@ -43,7 +44,7 @@ class timer_watch {
   timer_watch& operator=(const timer_watch&) = delete;
 
   void begin_round();
-  // Whether a timer has ended it.
+  // Adds the timer to the cause if it has ended this worker.
   void name_timer(const worker_end& end, cause& why) const;
 
  private:
@@ -54,8 +55,8 @@ class timer_watch {
     std::string text;
   };
   outside outside_;
-  std::map<pid_t, timer_signal> expired_;  // the last of those workers
-  std::unique_ptr<timer_pipe> pipe_;       // none: nobody has asked for it
+  std::map<pid_t, timer_signal> expired_;  // the last timer of each of those workers
+  std::unique_ptr<timer_pipe> pipe_;       // none: timers are not asked for
 };
 
 }  // namespace ddprun::launcher

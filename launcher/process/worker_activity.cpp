@@ -31,7 +31,7 @@ worker_activity::usage worker_activity::usage_of(pid_t process) {
   found.waits_for_disk = stat->state == 'D';
   found.ticks = stat->ticks;
   const std::string io =
-      whole_text("/proc/" + std::to_string(process) + "/io");  // empty where this user may not look
+      whole_text("/proc/" + std::to_string(process) + "/io");  // empty without permission
   found.bytes = number_after(io, "wchar: ");
   return found;
 }

@@ -1,13 +1,13 @@
-// Whether workers that were asked to end are at something (they save a snapshot), or hang: seen
-// from outside, by what their process groups have done since the last look.
+// Tells whether workers that were asked to end are busy (saving a snapshot) or hang, by what their
+// process groups have done since the last look.
 //
-// Only such count as have a handler for SIGTERM: the others die of it, or do not care. A group is
-// at something while one of its processes waits for a disk, or has written 64 KiB since the last
-// look; or has used a twentieth of a processor, where the group has written as much since the first
-// one. Processor time alone shows nothing: a rank that waits behind a collective of NCCL for ranks
-// that are gone spins.
+// Only workers with a handler for SIGTERM count: others die of it, or ignore it. A group is busy
+// while one of its processes waits for a disk, or has written 64 KiB since the last look; or has
+// used a twentieth of a processor, if the group has written as much since the first look. Processor
+// time alone proves nothing: a rank spins while it waits in an NCCL collective for ranks that are
+// gone.
 //
-// Thread rule: the main thread. Costs a look at the table of processes.
+// Thread rule: the main thread. It reads the process table.
 #pragma once
 
 #include <chrono>
@@ -22,12 +22,12 @@ class worker_activity {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  // `groups`: the process groups of the workers that live, by their leaders. False at a first look.
+  // `groups` are the process groups of the live workers. False at a first look.
   bool are_busy(const std::vector<pid_t>& groups, time_point now);
 
  private:
   struct usage {
-    std::uint64_t ticks = 0;  // of a processor
+    std::uint64_t ticks = 0;  // of processor time
     std::uint64_t bytes = 0;  // written
     bool waits_for_disk = false;
   };

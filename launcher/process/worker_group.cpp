@@ -28,7 +28,7 @@ std::string path_variable(const worker_command& command) {
 
 using clock = std::chrono::steady_clock;
 
-// Called from the executor, so handlers may run at once.
+// Called from the executor, so handlers may be called at once.
 void worker_group::state::hear(const workers::event& what) {
   const auto self = shared_from_this();
   step(what);
@@ -50,8 +50,8 @@ void worker_group::state::step(workers::event what) {
   arm_timer();
 }
 
-// A handler may signal the group, which is another step, or destroy it: then nobody is called any
-// more.
+// A handler may signal the group, which is another step, or destroy it: then no further handler is
+// called.
 void worker_group::state::deliver() {
   if (std::exchange(delivering, true)) return;
   while (!words.empty()) {
@@ -122,7 +122,7 @@ void worker_group::signal(int signal) {
 }
 
 bool worker_group::pass_on(pid_t to, int signal) const {
-  // The process may have been reaped, and its number reused, while others of its group live.
+  // The worker may have been reaped and its PID reused while others of its group live.
   const auto children = list_children();
   if (std::find(children.begin(), children.end(), to) == children.end()) return false;
   if (has_handler(to, signal)) return ::kill(to, signal) == 0;
@@ -141,7 +141,7 @@ void worker_group::resize_terminals(std::optional<terminal_size> output,
     const auto resize = [&](log_mux::source_id source, log_route& route,
                             const std::optional<terminal_size>& own) {
       if (!route.terminal || !own) return;
-      route.terminal = beside_prefix(*own, route.prefix);  // of the next try to start it
+      route.terminal = beside_prefix(*own, route.prefix);  // for the next attempt to start it
       if (source == 0) return;
       state_->mux.resize(source, *route.terminal);
       is_resized = true;
@@ -248,7 +248,7 @@ spawn_handlers worker_group::state::handlers_of(workers::place place) {
   called.ended = [weak = weak_from_this(), place, &spawn = spawner_](pid_t pid,
                                                                      exit_status status) {
     if (const auto self = weak.lock()) return self->on_exit(place, status);
-    spawn.reap(pid);  // the group was destroyed, and killed it
+    spawn.reap(pid);  // the group was destroyed, and has killed it
   };
   return called;
 }
@@ -285,7 +285,7 @@ void worker_group::state::on_exit(workers::place place, exit_status status) {
   hear(workers::exited{place, status.success()});
 }
 
-// Of a round that was stopped nobody asks how each of its workers has ended; that it was asked to.
+// The end of a stopped worker is not reported anywhere, so a plain SIGTERM will do.
 void worker_group::state::on_left(workers::place place) {
   worker& one = workers[place];
   one.end.status = {};
@@ -340,8 +340,8 @@ void worker_group::state::apply(const workers::look_at_groups& effect) {
   step(std::move(seen));
 }
 
-// What is left of anything has come to us as an orphan, or descends from one: where there
-// is none the table of processes need not be read.
+// Everything that is left has come to us as an orphan, or descends from one: without orphans the
+// process table need not be read.
 workers::children_seen worker_group::state::find_children(workers::place place) {
   const pid_t group = workers[place].pid;
   workers::children_seen seen{place, 0, 0};
@@ -402,7 +402,7 @@ void worker_group::state::apply(const workers::tell_left_behind& effect) {
   if (effect.worker) {
     const worker& one = workers[*effect.worker];
     told.rank = one.command.rank;
-    // Where it has an output of its own its strays are another matter.
+    // If its own pipes are drained, strays did not delay it, so they are not its own.
     const bool is_drained = one.sources[0] == 0 && one.sources[1] == 0;
     if (is_drained) std::erase_if(whose, [&](pid_t pid) { return ::getpgid(pid) != one.pid; });
   }
@@ -410,7 +410,7 @@ void worker_group::state::apply(const workers::tell_left_behind& effect) {
   if (effect.what == workers::leftover_state::kept) {
     kept.insert(kept.end(), whose.begin(), whose.end());
   }
-  // Now: the next effect may be their end.
+  // Read the names now: the next effect may kill the processes.
   for (const pid_t pid : whose)
     told.processes.push_back(process_name(pid) + " (" + std::to_string(pid) + ")");
   words.push_back([told = std::move(told)](const events& to) {

@@ -1,35 +1,36 @@
-// A worker_group is the workers of one round on this node: started one after the other, signalled
-// together, and done when the last of them is.
+// A worker_group is the workers of one round on this node. They are started one after the other and
+// signalled together; the group is done when the last of them is.
 //
-// Nothing here waits: a worker is started once the one before has executed its program, whenever
-// that is, and programs are looked for in PATH on another thread. A signal while workers are still
-// being started takes effect at once: the one that is about to execute its program is killed (one
-// that hangs there counts as living until it is gone, as does any worker that cannot be killed),
-// and no further one is started.
+// Nothing here blocks: a worker is started once the previous one has executed its program, whenever
+// that is, and programs are looked up in PATH on another thread. A signal takes effect at once,
+// even while workers are being started: the one that is about to execute its program is killed, and
+// no further one is started. A worker that hangs in exec counts as alive until it is gone, as does
+// any worker that cannot be killed.
 //
-// Where the system has no room for one more process (descriptors, processes, memory), that worker
-// is tried again until `shortage_limit` has passed: what is short is often let go of by then, and
-// a restart that finds the same would be spent in no time.
+// If the system has no resources for one more process (descriptors, processes, memory), starting
+// that worker is tried again until `shortage_limit` has passed: the shortage is often over by then,
+// and a restart would run into it at once.
 //
 // A worker is done when it has ended, its pipes are drained, and no process of its group runs any
-// more. A failed worker's group is killed at once (its children hold devices and ports that the
-// next round needs), and its pipes are read at once, whatever our own reader does: the reason is in
-// them. Pipes that somebody else holds are waited for `drain_limit`, without the time for which our
-// reader holds their output back; what is in them then is read before they are let go.
+// more. A failed worker's group is killed at once, because its children hold devices and ports that
+// the next round needs; and its pipes are read at once, even if our own reader is slow, because
+// they hold the reason. Pipes that another process holds open are waited for up to `drain_limit`,
+// not counting the time in which our reader holds their output back; then they are read once more
+// and closed.
 //
-// What a successful one leaves behind has `children_grace` to end by itself, in its group or not,
-// unless somebody stops the round; without a limit it is left alone.
+// Processes that a successful worker leaves behind, in its group or not, have `children_grace` to
+// end by themselves, unless the round is stopped; without a limit they are left alone.
 //
-// The last word about the last worker comes only when its strays are gone too (see stray_reaper):
-// they are killed when all workers have ended, after kill() at once. So no child of this round
-// lives beside the next, or after the run. Strays that outlive SIGKILL hold that word back like a
-// worker that does, for as long as they live; but only for `stray_limit` where nobody has asked the
-// workers to end, because then the others wait to hear how this node ended.
+// The last event about the last worker comes only when its strays are gone (see stray_reaper).
+// Strays are killed when all workers have ended, or at once after kill(). So no child of this round
+// lives beside the next round, or after the run. Strays that survive SIGKILL delay that event for
+// as long as they live, as a worker does; but only for `stray_limit` if the workers were not asked
+// to end, because then the other nodes wait to hear how this node ended.
 //
-// A worker that was asked to end may live on, where its spawner lets it (launcher/survivors): it is
-// done at once, and so is the wait for its pipes; it and what it has started are no strays.
+// A worker that was asked to end may survive, if its spawner allows it (launcher/survivors). It is
+// then done at once, without waiting for its pipes, and it and its descendants are no strays.
 //
-// All of that is decided in worker_group_machine.hpp; here is what it takes of the system.
+// The rules are in worker_group_machine.hpp; this class is their link to the system.
 //
 // Thread rule: the main thread; handlers are called on the executor, never from inside a call, and
 // may destroy the group. Ownership: the references must outlive it. Destroying it while workers
@@ -53,27 +54,27 @@
 namespace ddprun::launcher {
 
 struct worker_command {
-  std::vector<std::string> argv;         // argv[0] by the rules of spawn_request
-  std::vector<std::string> environment;  // all of it, as NAME=value
-  std::vector<int> processors;           // on which it may run; empty: as ours
+  std::vector<std::string> argv;         // argv[0] as in spawn_request
+  std::vector<std::string> environment;  // complete, as NAME=value
+  std::vector<int> processors;           // it may run on these; empty: as ours
   std::uint32_t local_rank = 0;
   std::uint32_t rank = 0;
   log_route output;
   log_route errors;
 };
 
-// How one worker ended that was started.
+// How a started worker ended.
 struct worker_end {
   std::uint32_t local_rank = 0;
   std::uint32_t rank = 0;
   pid_t pid = -1;
   exit_status status;
-  std::chrono::steady_clock::time_point ended_at;  // the process, not its pipes
+  std::chrono::steady_clock::time_point ended_at;  // of the process, not its pipes
   std::string tail;         // the last 4 KiB of its standard error, valid UTF-8
   std::string output_tail;  // of its standard output, likewise
-  // `tail` as of when it was first signalled; empty: it never was.
+  // `tail` when it was first signalled; empty: it never was.
   std::string tail_before_stop;
-  log::output_loss lost;  // of its output, because nobody read ours in time
+  log::output_loss lost;  // of its output, because ours was not read in time
 };
 
 class worker_group {
@@ -85,27 +86,27 @@ class worker_group {
     std::optional<duration> children_grace = duration::zero();
   };
 
-  // Processes that a success has left behind, and what becomes of them.
+  // Processes that a successful worker has left behind, and what happens to them.
   struct left_behind {
     workers::leftover_state what = workers::leftover_state::spared;
-    std::optional<std::uint32_t> rank;  // of the worker whose group they are in; none: they left it
-    std::vector<std::string> processes;  // "rsync (4711)", as they were when they were seen
+    std::optional<std::uint32_t> rank;   // the worker with that group; none: they have left it
+    std::vector<std::string> processes;  // "rsync (4711)", when they were seen
   };
 
-  // For each command exactly one of start_failed, not_started and ended is called.
+  // For each command, exactly one of start_failed, not_started and ended is called.
   struct events {
-    std::function<void()> all_started;  // every program was executed
-    // One could not be started; no further one is. Those that run go on until they are stopped.
+    std::function<void()> all_started;  // all programs were executed
+    // A worker could not be started, and no further one is. Running workers go on until a stop.
     std::function<void(std::uint32_t local_rank, const start_failure&)> start_failed;
-    // It is short of what it says, and tries again. Once for each stretch of shortage.
+    // A resource is short, and it tries again. Once for each stretch of shortage.
     std::function<void(const start_failure&)> short_of;
-    // After a failure or a signal it is not even tried.
+    // Not tried because of an earlier failure or signal.
     std::function<void(std::uint32_t local_rank)> not_started;
     std::function<void(const worker_end&)> ended;
     std::function<void()> all_ended;  // once, after the last of the three
-    // A second after they were left; and when they are ended, or kept.
+    // A second after they were left behind, and when they are killed or left alone.
     std::function<void(const left_behind&)> children_stay;
-    // These outlived SIGKILL by `stray_limit`. At most once.
+    // These strays have survived SIGKILL for `stray_limit`. At most once.
     std::function<void(const std::vector<pid_t>&)> strays_stay;
   };
 
@@ -120,33 +121,33 @@ class worker_group {
     std::string output, errors;  // at most 4 KiB each, valid UTF-8
   };
 
-  // `guard` may be null: then nobody kills the workers' children when the agent dies; and `strays`:
-  // then what has left the groups lives on.
+  // `guard` may be null: then the workers' children survive the agent's death. So may `strays`:
+  // then processes that have left the groups live on.
   worker_group(boost::asio::any_io_executor executor, spawner& spawn, log_mux& mux, guardian* guard,
                stray_reaper* strays, options values);
   ~worker_group();
   worker_group(const worker_group&) = delete;
   worker_group& operator=(const worker_group&) = delete;
 
-  // Once, with at least one command.
+  // Call it once, with at least one command.
   void start(std::vector<worker_command> commands, events handlers);
 
-  // To the process group of every worker that is not done.
+  // Signals the process group of every worker that is not done.
   void signal(int signal);
-  // To this one of live(), and nothing follows from it; where the worker has no handler for it (a
-  // shell that started the program), to those processes of its group that have one. False: none
-  // has.
+  // Passes a signal on to a worker of live(), without stopping it. If the worker has no handler (a
+  // shell that has started the program), the processes of its group that have one get it. False:
+  // none has.
   bool pass_on(pid_t to, int signal) const;
-  // The one of live() in whose session that process runs; none: it is nobody's here, or gone.
+  // The live() worker in whose session that process runs; none: no worker, or the process is gone.
   std::optional<live_worker> holder_of(pid_t process) const;
-  // Ours have these sizes now, and the workers that have terminals are told; none: no terminal.
+  // Our terminals have these sizes now, and workers with terminals are told; none: no terminal.
   void resize_terminals(std::optional<terminal_size> output, std::optional<terminal_size> errors);
-  void kill();  // SIGKILL, to strays too, until none is left
+  void kill();  // SIGKILL, also to strays, until none is left
 
-  // Those that have a process and are not done: after kill() and a wait, the ones that cannot be
+  // The workers that have a process and are not done: after kill() and a wait, those that cannot be
   // killed.
   std::vector<live_worker> live() const;
-  // The last that this rank has said on both streams; nothing of one that does not live.
+  // The last output of this rank on both streams; empty if it is not alive.
   words words_of(std::uint32_t rank) const;
 
  private:

@@ -37,17 +37,17 @@ std::optional<time_point> worker_group_machine::next_deadline() const {
   return next_due(*this, timer_table());
 }
 
-// In the order in which they are judged, after every event.
+// In the order in which they are checked, after every event.
 std::span<const machine_timer<worker_group_machine>> worker_group_machine::timer_table() {
   using machine = worker_group_machine;
   static constexpr machine_timer<machine> table[] = {
-      // A program was short of something when it was started.
+      // Starting a program failed for lack of a resource.
       {[](const machine& group) -> timer_moment { return group.queue_.retry_at; },
        &machine::try_again},
-      // Somebody else holds the pipes of a worker that has ended.
+      // Another process holds the pipes of an ended worker open.
       {[](const machine& group) -> timer_moment { return group.first_drain_until(); },
        &machine::on_drain_limits},
-      // Something of the workers may still run; one question at a time.
+      // Some process of the workers may still run; one question at a time.
       {[](const machine& group) -> timer_moment {
          const bool waits = group.looks_.asked == looks::question::none;
          return waits ? timer_moment(group.looks_.next) : std::nullopt;
@@ -74,7 +74,7 @@ void worker_group_machine::start_next() {
 }
 
 void worker_group_machine::handle(const program_found& what) {
-  if (!queue_.searching || what.worker != queue_.next) return;  // forgotten
+  if (!queue_.searching || what.worker != queue_.next) return;  // the search was cancelled
   queue_.searching = false;
   lives_.change(what.worker, &worker_life::begin);
   emit(spawn{what.worker});
@@ -89,7 +89,8 @@ void worker_group_machine::handle(const executed& what) {
 
 void worker_group_machine::handle(const start_failed& what) {
   const bool was_sought = lives_[what.worker].phase() == worker_phase::waiting;
-  if (was_sought && (!queue_.searching || what.worker != queue_.next)) return;  // forgotten
+  if (was_sought && (!queue_.searching || what.worker != queue_.next))
+    return;  // the search was cancelled
   queue_.searching = false;
   if (!was_sought) {
     emit(release_pipes{what.worker});
@@ -113,7 +114,7 @@ bool worker_group_machine::tries_again(const start_failed& what) {
   return true;
 }
 
-// Workers that wait for their turn are not started any more.
+// Gives up all workers that wait for their turn.
 void worker_group_machine::close_queue() {
   if (std::exchange(queue_.searching, false)) emit(forget_search{});
   queue_.retry_at.reset();
@@ -134,7 +135,7 @@ void worker_group_machine::handle(const stop_asked& what) {
   for (place worker = 0; worker < lives_.size(); ++worker) {
     const worker_life& one = lives_[worker];
     if (!one.may_be_signalled()) continue;
-    // One that hangs in exec might run its program long after everybody has gone.
+    // A worker that hangs in exec might run its program long after the round.
     const bool is_starting = one.phase() == worker_phase::starting;
     emit(signal_group{worker, is_starting ? SIGKILL : what.signal});
     if (one.phase() != worker_phase::draining) continue;
@@ -146,20 +147,20 @@ void worker_group_machine::handle(const stop_asked& what) {
 }
 
 void worker_group_machine::check() const {
-  // One worker after the other, and none that could be left between two stools.
+  // Workers are started one after the other, and none is forgotten.
   DDPRUN_ASSERT(lives_.count(worker_phase::starting) <= 1);
   DDPRUN_ASSERT(last_word_.has_value() == (lives_.are_done() && !over_));
   DDPRUN_ASSERT(!stopping_ || queue_.closed);
   DDPRUN_ASSERT(!queue_.closed || (!queue_.searching && !queue_.retry_at));
   const auto next = next_deadline();
   DDPRUN_ASSERT(!next || *next > now_);
-  // Somebody will say something more, or a deadline comes.
+  // Either an answer is open or a deadline is set: the machine never stalls.
   const bool is_waited_for = next || queue_.searching || looks_.asked != looks::question::none ||
                              lives_.count(worker_phase::starting, worker_phase::draining) > 0;
   DDPRUN_ASSERT(over_ || is_waited_for);
 }
 
-// A look at what is dying costs little beside the time that it has taken so far.
+// The pause grows with the time so far, so that looks cost only a fraction of it.
 duration look_pause(duration so_far) {
   constexpr int look_share = 8;
   return std::clamp<duration>(so_far / look_share, look_pause_min, look_pause_max);
@@ -192,11 +193,11 @@ void worker_group_machine::handle(const exited& what) {
     emit(hurry_pipes{what.worker});
   }
   judge_drained(what.worker);
-  if (stopping_) look_anew();  // strays may hold the pipes
+  if (stopping_) look_anew();  // strays may hold the pipes open
 }
 
-// Its pipes stay open, as it does; what it has said so far belongs to this round. Its group is not
-// forgotten: it has still to die with this process.
+// The pipes stay open, because the worker lives on; its output so far belongs to this round. The
+// guardian keeps its group, so that it dies with the agent.
 void worker_group_machine::handle(const left& what) {
   if (!stopping_ || lives_[what.worker].phase() != worker_phase::running) return;
   emit(release_pipes{what.worker});
@@ -225,8 +226,8 @@ void worker_group_machine::on_drain_limit(place worker) {
   emit(ask_reader{worker});
 }
 
-// While our own reader holds the output of a success back, and nobody waits for this node, no byte
-// is given up.
+// While our own reader holds back the output of a successful worker, and no other node waits for
+// this one, no output is given up.
 void worker_group_machine::handle(const reader_seen& what) {
   const worker_life& one = lives_[what.worker];
   if (one.phase() != worker_phase::draining) return;
@@ -235,7 +236,7 @@ void worker_group_machine::handle(const reader_seen& what) {
   const time_point until = what.holds_back ? now_ + limit : one.ended_at() + limit + what.held_back;
   const bool is_past = until <= now_;
   if (is_past && spares_children(what.worker)) {
-    // While our own reader held the output back the grace did not run.
+    // The time in which our own reader held the output back does not count as grace.
     const time_point began = one.ended_at() + what.held_back;
     lives_.change(what.worker, [&](worker_life& waiting) { waiting.children().begins = began; });
     return look_for_children(what.worker);
@@ -249,7 +250,7 @@ void worker_group_machine::let_go(place worker) {
   end_group(worker);
 }
 
-// The leader is a zombie here, so the group's number is still ours.
+// The leader is a zombie here, so the group's ID is still ours.
 void worker_group_machine::end_group(place worker) {
   emit(signal_group{worker, SIGKILL});
   emit(reap{worker});
@@ -262,9 +263,9 @@ void worker_group_machine::look_anew() {
   looks_.next = now_;
 }
 
-// One look for all that is dying. Almost always the first finds nobody. Children that were just
-// killed need a moment, on a device a long one, and no handle tells when the last of a group is
-// gone.
+// One look covers all that is dying, and mostly finds nothing left. Children that were just killed
+// need a moment, or longer if they use a device, and no handle reports the end of the last process
+// of a group.
 void worker_group_machine::look() {
   looks_.next.reset();
   std::vector<place> dying;
@@ -288,10 +289,11 @@ void worker_group_machine::handle(const groups_seen& what) {
   look_for_strays();
 }
 
-// They are killed once they may be: they belong to the round, and a worker that runs may want them.
+// Strays belong to the round, and a running worker may need them: so they are killed only when no
+// worker needs them any more.
 void worker_group_machine::look_for_strays() {
   const bool none_runs = lives_.count(worker_phase::starting, worker_phase::running) == 0;
-  // The ends of many workers that are killed at once do not each ask for all.
+  // When many workers are killed at once, their ends do not each cause a look at strays.
   const bool all_must_die = killing_ && now_ - looks_.since >= look_pause_min;
   const bool may_die = all_must_die || last_word_ || (stopping_ && none_runs);
   if (!limits_.has_strays || !may_die) return end_look(false);
@@ -309,12 +311,12 @@ void worker_group_machine::handle(const strays_counted& what) {
   DDPRUN_ASSERT(looks_.asked == looks::question::count);
   looks_.asked = looks::question::none;
   if (what.left == 0) return end_look(false);
-  if (!spares_strays()) return look_for_strays();  // a stop has come
+  if (!spares_strays()) return look_for_strays();  // a stop has come meanwhile
   if (!limits_.children) {
     emit(tell_left_behind{std::nullopt, leftover_state::kept});
     return end_look(false);
   }
-  // The same time as what is in the groups has, not one after the other.
+  // Strays share the grace of the processes in the groups; it does not start again for them.
   if (!strays_.since) strays_.since = last_exit_;
   if (!is_past(strays_, std::nullopt)) return end_look(true);
   looks_.since = now_;
@@ -327,7 +329,7 @@ void worker_group_machine::handle(const strays_seen& what) {
   if (what.left == 0) return end_look(false);
   if (now_ - looks_.since < limits_.strays) return end_look(true);
   if (last_word_ && !std::exchange(named_strays_, true)) emit(tell_strays_stay{});
-  end_look(stopping_);  // where nobody asked for the end, the others wait to hear of it
+  end_look(stopping_);  // an unexpected end must not delay the other nodes
 }
 
 void worker_group_machine::end_look(bool strays_live) {
@@ -344,7 +346,7 @@ void worker_group_machine::end_look(bool strays_live) {
   looks_.next = now_ + look_pause(now_ - looks_.since);
 }
 
-// The word about the last worker is held back until its strays are gone.
+// The event about the last worker is delayed until its strays are gone.
 void worker_group_machine::tell(effect word) {
   if (lives_.are_done()) {
     last_word_ = std::move(word);

@@ -1,13 +1,13 @@
-// The rules of the workers of one round on this node: who is started when, what a signal does, when
-// a worker is done, and when the last word about all of them may be said. worker_group.hpp says
-// what its user sees of them; worker_life.hpp has the states of one worker.
+// The rules of the workers of one round on this node: which worker is started when, what a signal
+// does, when a worker is done, and when the last event about all of them may be reported.
+// worker_group.hpp describes what its user sees; worker_life.hpp has the states of one worker.
 //
-// They are pure: `step` takes one event and the moment it happened, and appends the effects that
-// the caller must carry out, in order. Workers go by their place in the list, never by a process
-// id. A question among the effects is answered once, by the event that it names; the answer may
-// come at any later time, after other events too.
+// The machine is pure: `step` takes one event and its time, and appends the effects that the caller
+// must carry out, in order. Workers are identified by their index in the list, never by a PID. A
+// question among the effects is answered once, by the event that it names; the answer may come at
+// any later time, even after other events.
 //
-// How long a stop may take is not for these rules: who asks for it asks again, with SIGKILL.
+// These rules do not limit the time of a stop: its caller asks again, with SIGKILL.
 #pragma once
 
 #include "launcher/process/start_failure.hpp"
@@ -25,14 +25,14 @@ namespace ddprun::launcher::workers {
 // Events.
 
 struct start_asked {};
-// SIGKILL is the stop that nobody can ignore, and goes to strays, too.
+// SIGKILL cannot be ignored, and goes to strays, too.
 struct stop_asked {
   int signal = 0;
 };
 struct program_found {
   place worker = 0;
 };
-// At any stage, the search for its program among them. Nothing of it is left but its pipes.
+// At any stage, including the search for its program. Only its pipes are left.
 struct start_failed {
   place worker = 0;
   start_failure why;
@@ -45,7 +45,7 @@ struct exited {
   place worker = 0;
   bool success = false;
 };
-// After a signal, in place of `exited`: it lives on, and is this round's no more.
+// After a signal, instead of `exited`: it survives, but is not of this round any more.
 struct left {
   place worker = 0;
 };
@@ -56,10 +56,10 @@ struct pipe_ended {
 // The answer to ask_reader.
 struct reader_seen {
   place worker = 0;
-  bool holds_back = false;  // now: our own reader does not take what the worker has said
-  duration held_back{};     // so far, since the worker's end
+  bool holds_back = false;  // our own reader does not take its output now
+  duration held_back{};     // in total, since the worker's end
 };
-// The answer to look_at_groups: those of them in which no process runs.
+// The answer to look_at_groups: the groups in which no process runs.
 struct groups_seen {
   std::vector<place> empty;
 };
@@ -67,17 +67,17 @@ struct groups_seen {
 struct children_seen {
   place worker = 0;
   std::size_t in_group = 0;  // without the leader
-  std::size_t strays = 0;    // outside of it, of this worker or of another
+  std::size_t strays = 0;    // outside the group, of this worker or another
 };
 // The answer to count_strays.
 struct strays_counted {
   std::size_t left = 0;
 };
-// The answer to kill_strays: how many have not died of it before.
+// The answer to kill_strays: how many were still alive.
 struct strays_seen {
   std::size_t left = 0;
 };
-// `next_deadline()` has come, or nothing has: harmless at any time.
+// `next_deadline()` has come. Harmless at any time.
 struct time_passed {};
 
 using event = std::variant<start_asked, stop_asked, program_found, start_failed, executed, exited,
@@ -86,21 +86,21 @@ using event = std::variant<start_asked, stop_asked, program_found, start_failed,
 
 // Effects.
 
-// Of processes that a success has left behind.
+// What happens to processes that a successful worker has left behind.
 enum class leftover_state {
   spared,   // they have their grace
-  ended,    // it has passed: SIGKILL comes next
-  stopped,  // the round is over sooner: the same
-  kept,     // nobody ends them
+  ended,    // the grace is over: SIGKILL comes next
+  stopped,  // the round is stopped earlier: likewise
+  kept,     // they are left alone
 };
 
-// Answer with program_found or start_failed.
+// Answered by program_found or start_failed.
 struct find_program {
   place worker = 0;
 };
-// No answer to find_program is wanted any more, and none heard.
+// Cancels find_program; an answer is ignored.
 struct forget_search {};
-// Fork it, with two pipes; answer with executed or start_failed.
+// Forks it, with two pipes; answered by executed or start_failed.
 struct spawn {
   place worker = 0;
 };
@@ -108,19 +108,19 @@ struct signal_group {
   place worker = 0;
   int signal = 0;
 };
-// It has ended: read its pipes whether or not our own reader takes more.
+// The worker has ended: read its pipes even if our own reader is behind.
 struct hurry_pipes {
   place worker = 0;
 };
-// Take what is in its pipes now and close them, whoever holds the other ends; no pipe_ended
-// follows.
+// Reads what is in its pipes now and closes them, even if another process holds the other ends; no
+// pipe_ended follows.
 struct release_pipes {
   place worker = 0;
 };
 struct ask_reader {
   place worker = 0;
 };
-// The last use of its group's number but for look_at_groups.
+// Releases the group's ID: only look_at_groups may use it later.
 struct reap {
   place worker = 0;
 };
@@ -131,7 +131,7 @@ struct look_at_groups {
 struct look_at_children {
   place worker = 0;
 };
-// Only where strays can be found.
+// Only if strays can be found.
 struct count_strays {};
 struct kill_strays {};
 // No process of its group runs any more.
@@ -139,19 +139,19 @@ struct forget_group {
   place worker = 0;
 };
 
-// Words for the user of the group: for each worker exactly one of the last three.
+// Events for the user of the group: for each worker exactly one of the last three.
 struct tell_all_started {};
 struct tell_short_of {
   start_failure why;
 };
-// What a success has left behind: by one worker, or strays of any. Those of the last look, but for
-// `stopped`: those that are there now.
+// What successful workers have left behind: one worker's processes, or strays of any. They are
+// those of the last look; for `stopped`, those that exist now.
 struct tell_left_behind {
   std::optional<place> worker;
   leftover_state what = leftover_state::spared;
 };
 struct tell_strays_stay {};  // those of the last look
-struct tell_all_ended {};    // the last effect ever
+struct tell_all_ended {};    // the last effect
 struct tell_start_failed {
   place worker = 0;
   start_failure why;
@@ -173,29 +173,29 @@ using effects = std::vector<effect>;
 // The machine.
 
 struct limits {
-  duration drain{};  // for pipes that others hold
-  // For what a success leaves behind, in its group or as strays, where nobody stops the round;
-  // none: it is left alone.
+  duration drain{};  // for pipes that other processes hold open
+  // For what a successful worker leaves behind, in its group or as strays, while nobody stops the
+  // round; none: it is left alone.
   std::optional<duration> children = duration::zero();
-  duration strays{};       // for the last word, where nobody has asked the workers to end
+  duration strays{};       // for the last event, if nobody has asked the workers to end
   duration shortage{};     // for trying again
-  bool has_strays = true;  // they can be found, and killed
+  bool has_strays = true;  // strays can be found and killed
 };
 
 class worker_group_machine {
  public:
   worker_group_machine(limits values, std::size_t workers);
 
-  // Applies one event. Effects are appended to `to`; carry them out in order. Afterwards nothing
-  // is due: the next deadline is later than `now`.
+  // Applies one event, and appends effects to `to`; carry them out in order. Afterwards the next
+  // deadline is later than `now`.
   void step(const event& what, time_point now, effects& to);
 
   std::optional<time_point> next_deadline() const;
 
-  // It was forked, or is about to be, and something of it may run.
+  // It was forked, or is about to be, and some process of it may run.
   bool has_process(place worker) const { return lives_[worker].has_process(); }
 
-  // The last word was said. No event has an effect any more.
+  // The last event was reported. Further events have no effect.
   bool is_over() const { return over_; }
 
  private:
@@ -205,15 +205,15 @@ class worker_group_machine {
   friend void ddprun::do_if_due(Machine&, const machine_timer<Machine>&);
   static std::span<const machine_timer<worker_group_machine>> timer_table();
 
-  // The worker that is started next, and what stands in the way of that.
+  // The worker to start next, and what delays it.
   struct queue {
     place next = 0;
     bool searching = false;  // for the program of `next`
-    bool closed = false;     // a failure or a signal: nobody is started any more
+    bool closed = false;     // after a failure or a signal: none is started any more
     std::optional<time_point> short_since;
     std::optional<time_point> retry_at;
   };
-  // The looks for what is left of groups, and for strays. One at a time.
+  // Looks for what is left of groups, and for strays. One question at a time.
   struct looks {
     enum class question { none, groups, count, strays };
     question asked = question::none;
@@ -232,7 +232,7 @@ class worker_group_machine {
   bool tries_again(const start_failed& what);
   void close_queue();
 
-  // In worker_group_machine_children.cpp.
+  // Ends, drained pipes, and strays.
   void handle(const exited& what);
   void handle(const left& what);
   void handle(const pipe_ended& what);
@@ -277,14 +277,14 @@ class worker_group_machine {
   bool stopping_ = false;            // a signal was sent
   bool killing_ = false;             // that was SIGKILL
   bool failed_ = false;              // some worker
-  grace strays_;                     // those of a round that has ended well
+  grace strays_;                     // of a round that has ended well
   time_point last_exit_{};           // of a worker
-  std::optional<effect> last_word_;  // held back while strays live
+  std::optional<effect> last_word_;  // the last event about a worker, delayed while strays live
   bool named_strays_ = false;
   bool over_ = false;
 
-  machine_clock clock;  // real time: processes do not stand still with the loop
-  time_point now_{};    // of the event in hand, and what to append to
+  machine_clock clock;  // real time, because processes do not stop when the loop does
+  time_point now_{};    // of the current event
   effects* effects_ = nullptr;
 };
 

@@ -1,5 +1,5 @@
-// What a worker that ended well leaves behind: processes of its group, and strays. They have their
-// grace while nobody stops the round.
+// What a successful worker leaves behind: processes of its group, and strays. They have their grace
+// while nobody stops the round.
 #include "launcher/process/worker_group_machine.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace ddprun::launcher::workers {
 namespace {
 
-// Most end at once, when they see that their parent has: nobody need hear of those.
+// Most notice the end of their parent and end at once: those are not worth a message.
 constexpr std::chrono::seconds told_after{1};
 
 }  // namespace
@@ -19,7 +19,7 @@ bool worker_group_machine::spares_children(place worker) const {
          limits_.children != duration::zero();
 }
 
-// From the end of a success to the first look at who holds its pipes.
+// How long after the end of a successful worker to look for holders of its pipes.
 duration worker_group_machine::first_look() const {
   const duration zero = duration::zero();
   if (!limits_.children || *limits_.children == zero) return limits_.drain;
@@ -35,19 +35,19 @@ void worker_group_machine::handle(const children_seen& what) {
   const worker_life& one = lives_[what.worker];
   if (one.phase() != worker_phase::draining || one.drain_until()) return;
   const bool is_drained = one.is_drained();
-  if (!spares_children(what.worker)) {  // a stop has come
+  if (!spares_children(what.worker)) {  // a stop has come meanwhile
     return is_drained ? end_group(what.worker) : let_go(what.worker);
   }
-  // Strays may hold its pipes.
+  // Strays may hold its pipes open.
   const std::size_t left = what.in_group + (is_drained ? 0 : what.strays);
   if (left > 0) return wait_for_children(what.worker, left);
   if (is_drained) return end_group(what.worker);
   if (!one.children().since && !one.children().is_looked_for) return drain_on(what.worker);
   if (!one.children().since) return let_go(what.worker);
-  end_children(what.worker);  // what they have said last may not be read yet
+  end_children(what.worker);  // their last output may still be unread
 }
 
-// Somebody holds its pipes who is none of ours.
+// The holder of its pipes is no process of ours.
 void worker_group_machine::drain_on(place worker) {
   lives_.change(worker, [&](worker_life& one) {
     one.children().is_looked_for = true;
@@ -72,7 +72,7 @@ void worker_group_machine::wait_for_children(place worker, std::size_t left) {
   lives_[worker].is_drained() ? end_group(worker) : end_children(worker);
 }
 
-// Nothing is waited for any more but its pipes, as those of any other.
+// From here on only its pipes are waited for, as for any worker.
 void worker_group_machine::end_children(place worker) {
   lives_.change(worker, [&](worker_life& one) {
     one.children().is_over = true;
@@ -94,7 +94,7 @@ bool worker_group_machine::spares_strays() const {
          limits_.children != duration::zero();
 }
 
-// A stop ends all that has its grace: who waited for an upload is not to wonder where it is.
+// A stop ends their grace: a user who waits for an upload has to be told.
 void worker_group_machine::tell_stopped() {
   if (stopping_) return;
   for (place worker = 0; worker < lives_.size(); ++worker) {
@@ -106,7 +106,7 @@ void worker_group_machine::tell_stopped() {
     emit(tell_left_behind{std::nullopt, leftover_state::stopped});
 }
 
-// Some are there. Says so once, and once that it has passed.
+// Call it if some are left. Reports them once, and once that their grace is over.
 bool worker_group_machine::is_past(grace& of, std::optional<place> worker) {
   if (!of.since) of.since = of.begins.value_or(now_);
   if (now_ - *of.since >= *limits_.children) {

@@ -1,5 +1,5 @@
-// What a worker_group holds of the system for its rules. Internal to worker_group*.cpp:
-// worker_group.cpp carries events and words, and does what the machine asks for.
+// The state of a worker_group beside its rules. Internal to worker_group*.cpp: worker_group.cpp
+// passes events to the machine, carries out its effects, and calls the handlers.
 //
 // Thread rule: the main thread.
 #pragma once
@@ -21,13 +21,13 @@ struct worker_group::worker {
   explicit worker(worker_command values) : command(std::move(values)) {}
 
   worker_command command;
-  pid_t pid = -1;  // of the newest try
+  pid_t pid = -1;  // of the newest attempt
   worker_end end;
   launcher::output_tail output_tail;
   launcher::output_tail errors_tail;
-  std::uint64_t said_bytes = 0;            // on both
-  log_mux::source_id sources[2] = {0, 0};  // 0: at its end, or released
-  // For how long our own reader had held back each source when the worker ended.
+  std::uint64_t said_bytes = 0;            // on both streams
+  log_mux::source_id sources[2] = {0, 0};  // 0: has ended, or is released
+  // How long our own reader had held back each source by the worker's end.
   std::chrono::steady_clock::duration held_back[2] = {};
 };
 
@@ -87,22 +87,23 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
 
   std::optional<workers::worker_group_machine> machine;  // none before start()
   std::vector<worker> workers;
-  std::deque<workers::event> heard;  // answers that came while an event was in hand
-  workers::effects effects;          // of that event
+  std::deque<workers::event> heard;  // answers that came during a step
+  workers::effects effects;          // of the current step
   bool stepping = false;
   bool was_signalled = false;
 
   using word = std::function<void(const events&)>;
   std::shared_ptr<const events> handlers;
-  std::deque<word> words;  // said when all effects are carried out
+  std::deque<word> words;  // delivered when all effects are carried out
   bool delivering = false;
 
   background_task<std::optional<std::string>> search;
-  std::string program;                        // of the worker that is started next
-  std::string found_name, found_path, found;  // the last program, and where it was looked for
-  std::vector<pid_t> strays_left;             // at the last look
-  std::vector<pid_t> children_left;           // at the last one for them
-  std::vector<pid_t> kept;                    // told of, and nobody's any more
+  std::string program;  // of the worker to start next
+  std::string found_name, found_path,
+      found;                         // the last program, and the PATH in which it was found
+  std::vector<pid_t> strays_left;    // at the last kill_strays
+  std::vector<pid_t> children_left;  // at the last look for children
+  std::vector<pid_t> kept;           // reported as left alone
 
   boost::asio::steady_timer timer;
   std::optional<workers::time_point> armed_for;

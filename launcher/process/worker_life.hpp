@@ -1,6 +1,5 @@
-// A worker_life is where one worker of a round stands, from its turn to start until no process of
-// its group runs any more; the part of workers::worker_group_machine that is about one worker
-// alone.
+// A worker_life is the state of one worker in a round, from its turn to start until no process of
+// its group runs any more. It is the part of worker_group_machine that concerns a single worker.
 //
 //   waiting ---> starting ---> running ---> draining ---> dying ---> done
 //    ^  |           |             |                                   ^
@@ -26,22 +25,22 @@ using duration = std::chrono::steady_clock::duration;
 
 enum class worker_phase {
   waiting,   // for its turn
-  starting,  // forked, or about to be; has not executed its program yet
+  starting,  // forked, or about to be; its program is not executed yet
   running,
-  draining,  // has ended; its pipes have a moment, and after a success its children have theirs
-  dying,     // SIGKILL is sent to its group, and the leader reaped; some of it may still run
+  draining,  // has ended; its pipes, and after a success its children, have a grace
+  dying,     // its group got SIGKILL and its leader is reaped; others may still run
   done,
 };
 
 enum class output_pipe { output, errors };
 
-// The time that processes have which a success has left behind.
+// The grace of processes that a successful worker has left behind.
 struct grace {
-  std::optional<time_point> since;   // when it began; set when they are seen first
-  std::optional<time_point> begins;  // then, if they are seen; none: when they are
+  std::optional<time_point> since;   // when it began; set when they are first seen
+  std::optional<time_point> begins;  // when it begins, if not when they are first seen
   bool is_looked_for = false;        // at least once
-  bool is_told = false;              // that there are some
-  bool is_over = false;              // they are gone, or it has passed
+  bool is_told = false;              // they were reported
+  bool is_over = false;              // they are gone, or the grace is over
 };
 
 class worker_life {
@@ -50,7 +49,7 @@ class worker_life {
   bool has_process() const {
     return phase_ != worker_phase::waiting && phase_ != worker_phase::done;
   }
-  // Its leader is no zombie that was reaped: the group's number is ours, signals are safe.
+  // Its leader is not reaped yet: the group's ID is ours, and signals are safe.
   bool may_be_signalled() const {
     return phase_ >= worker_phase::starting && phase_ <= worker_phase::draining;
   }
@@ -66,19 +65,19 @@ class worker_life {
     ended_at_ = now;
     drain_until_ = now + limit;
   }
-  // It is in the round no more, and lives on.
+  // It leaves the round, and survives.
   void leave() {
     move(worker_phase::running, worker_phase::done);
     open_ = {false, false};
   }
-  // Its group is killed, and its leader reaped.
+  // Its group was killed, and its leader reaped.
   void die() {
     move(worker_phase::draining, worker_phase::dying);
     open_ = {false, false};
     drain_until_.reset();
   }
   void end() { move(worker_phase::dying, worker_phase::done); }
-  // Its leader is reaped, and what else there is of its group is left alone.
+  // Its leader was reaped, and the rest of its group is left alone.
   void leave_children() {
     die();
     end();
@@ -98,7 +97,7 @@ class worker_life {
   void close(output_pipe which) { open_[static_cast<std::size_t>(which)] = false; }
   bool is_drained() const { return !open_[0] && !open_[1]; }
 
-  // While it is draining. No moment: somebody was asked what it should be.
+  // Only while it is draining. drain_until is none while an answer about it is open.
   bool succeeded() const { return success_; }
   std::optional<time_point> drain_until() const { return drain_until_; }
   void drain_until(std::optional<time_point> when) {
@@ -126,13 +125,13 @@ class worker_life {
   grace children_;
 };
 
-// From one look at what is dying to the next.
+// The pause between two looks at what is dying.
 duration look_pause(duration so_far);
 
-// A worker's place in the list that was to be started; it never changes.
+// A worker's index in the list of commands; it never changes.
 using place = std::size_t;
 
-// The workers of a round, and how many of them are in which phase.
+// The workers of a round, with the number of workers in each phase.
 class worker_lives {
  public:
   explicit worker_lives(std::size_t workers) : lives_(workers) {
@@ -143,7 +142,7 @@ class worker_lives {
   std::size_t size() const { return lives_.size(); }
   const worker_life& operator[](place worker) const { return lives_[worker]; }
 
-  // Calls one of the verbs above.
+  // Calls one of the functions above.
   template <typename Verb>
   void change(place worker, Verb verb) {
     DDPRUN_ASSERT(worker < lives_.size());
@@ -153,7 +152,7 @@ class worker_lives {
     ++counted(one.phase());
   }
 
-  // Those from the first to the last of some phases that follow each other.
+  // The number of workers from the first to the last of consecutive phases.
   std::size_t count(worker_phase first, worker_phase last) const {
     std::size_t sum = 0;
     for (auto phase = static_cast<std::size_t>(first); phase <= static_cast<std::size_t>(last);

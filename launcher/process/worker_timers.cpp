@@ -8,11 +8,11 @@
 namespace ddprun::launcher::workers {
 namespace {
 
-// Beyond that none expires.
+// A longer limit never expires.
 constexpr double limit_seconds_max = 1e9;
 constexpr std::size_t scope_bytes_max = 120;
 
-// The request was on its way for a moment: what was asked for is a round number.
+// The message took a moment, so the limit that was asked for is the next round number.
 constexpr duration limit_step = std::chrono::milliseconds(100);
 
 duration rounded_up(duration value) {

@@ -1,9 +1,9 @@
-// The worker_timers are those that workers have set for themselves, and want to be ended by if they
-// have not released them in time. A process has any number of them, each for a scope; what it sets
-// again for the same scope counts anew.
+// The worker_timers are timers that workers have set for themselves, to be killed if they do not
+// release them in time. A process may have several, one for each scope; setting one again restarts
+// it.
 //
-// Workers say when a timer expires by the clock that people set. That is made a time from now when
-// it is heard: a clock that is put right later ends no worker.
+// A request has its expiry as a time of the system clock. That is converted to the monotonic clock
+// at once, so a later correction of the system clock ends no worker.
 //
 // It has no clock of its own.
 #pragma once
@@ -25,26 +25,26 @@ namespace ddprun::launcher::workers {
 struct expired_timer {
   std::int64_t process = 0;
   std::string scope;
-  duration limit{};  // for which it was set
-  int signal = 0;    // 0: its process wants none
+  duration limit{};  // as it was set
+  int signal = 0;    // 0: the process wants no signal
 };
 
 class worker_timers {
  public:
   static constexpr std::size_t count_max = 10'000;
-  // A look that is this late means that we stood still, as the workers may have: they get that
-  // moment more.
+  // A look that is this late means that this machine stood still, and perhaps the workers, too:
+  // they then get some more time.
   static constexpr duration stall = std::chrono::seconds(1);
   static constexpr duration moment_after_stall = std::chrono::seconds(1);
 
-  // `unix_now`: the same moment as people's clock has it. False: there are too many already, and
-  // this one is left out.
+  // `unix_now` is `now` by the system clock. False: there are too many timers, and this one is
+  // ignored.
   bool take(const timer_request& request, time_point now, double unix_now);
 
   std::optional<time_point> next_deadline() const;
 
-  // Of each process with any: the first that names a signal, else the first. With such a one all
-  // timers of its process are gone; else those that have expired.
+  // Returns one expired timer per process: the first with a signal, else the first. If it has a
+  // signal, all timers of its process are removed; else those that have expired.
   std::vector<expired_timer> expire(time_point now);
 
   void keep_if(const std::function<bool(std::int64_t process)>& stays);
