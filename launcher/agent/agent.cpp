@@ -24,14 +24,14 @@
 namespace ddprun::launcher {
 namespace {
 
-// What is still queued to the daemon when the member leaves has this long to go out.
+// How long messages to the daemon that are still queued have to go out after the machine has left.
 constexpr auto goodbye_limit = std::chrono::seconds(1);
-// Others that leave when this node does are gone by then: nothing need be said of them.
+// Other agents that leave together with this one are gone by then, and need no message.
 constexpr auto departure_expected = std::chrono::milliseconds(300);
-// So long --on-event has for what it was told last.
+// How long --on-event has for its last events.
 constexpr auto hook_limit_at_end = std::chrono::seconds(10);
 constexpr auto trainer_limit_at_end = std::chrono::seconds(5);
-// How soon a wait is spoken of again, doubled each time up to the larger one.
+// When a wait is reported again; doubled each time up to the larger one.
 constexpr auto progress_interval = std::chrono::seconds(2);
 constexpr auto live_interval = std::chrono::seconds(1);
 constexpr auto progress_interval_max = std::chrono::seconds(30);
@@ -46,7 +46,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       log_folder_(std::move(logs)),
       console_(identity_.node, options_.run_id, options_.log,
                [this](const std::string& line) {
-                 // The last words are few, and never left out.
+                 // The last lines are few, and must not be dropped.
                  exit_code_ ? void(writer_.push(log::output_stream::errors, line))
                             : void(writer_.say(line));
                }),
@@ -109,7 +109,7 @@ agent::~agent() = default;
 
 int agent::run() {
   if (is_colored(options_.output.color, ::isatty(2) == 1, environment_)) console_.use_color();
-  // Reads /etc/localtime now; at the first line it could hold up the loop.
+  // Reads /etc/localtime now; later, the first line could block the loop.
   ::tzset();
   if (options_.output.writes_files()) say(note_level::info, "log files: " + log_folder_.path());
   for (const std::string& note : options_.notes)
@@ -126,14 +126,14 @@ int agent::run() {
   start_timers();
   watch_signals();
   answer_probes();
-  // A name service may take seconds, so it is asked long before workers need the answer.
+  // A name service may take seconds, so ask it long before workers need the answer.
   if (options_.settings.nodes_max > 1) gloo_.look_up();
   find_daemon();
-  // After that, so that both are made while the daemon opens its port.
+  // Posted, so that they start while the daemon opens its port.
   boost::asio::post(context_, [this] {
     service_->warm_up();
     start_nccl();
-    // What is to be kept would be left in it.
+    // With --children-grace=keep, processes that must survive us would be in that cgroup.
     if (options_.children_grace) reaper_.make_cgroup();
     guardian_.cgroup(reaper_.cgroup_path());
     oom_kills_.workers_cgroup(reaper_.cgroup_path());
@@ -151,12 +151,12 @@ int agent::run() {
   timers_.reset();
   forget_error_files();
   const bool are_kept = !options_.children_grace && exit_code_ == 0;
-  if (!are_kept) reaper_.kill_strays();  // of workers that could not be killed
+  if (!are_kept) reaper_.kill_strays();  // processes of workers that could not be killed
   terminal_.take_back();
-  signals_.clear();  // what is left to do is not worth more than a Ctrl-C
+  signals_.clear();  // from here on, Ctrl-C may end the process
   guardian_.farewell([this] {
-    // A loss is said, and changes no exit code: a scheduler would start a finished job again
-    // because the reader of its log hung.
+    // A loss is reported, but does not change the exit code: otherwise a scheduler would repeat a
+    // finished job only because the reader of its log hung.
     finish_output();
   });
   return exit_code_.value_or(1);
@@ -187,17 +187,17 @@ void agent::find_daemon() {
   embedded_ = std::make_unique<embedded_daemon>(
       context_.get_executor(), socket_thread_, std::move(search),
       [this](note_level level, const std::string& text) { say(level, text); });
-  // This node opens no daemon, so it has to find out at which port another node has.
+  // This node opens no daemon, so it has to find the port at which another node has one.
   if (!options_.more_ports.empty() && options_.embed == embed_policy::never) return search_ports();
   open_or_dial();
 }
 
 void agent::open_or_dial() {
   embedded_->find([this](daemon_place place) {
-    if (exit_code_) return;  // a signal came first
+    if (exit_code_) return;  // a signal has ended us first
     if (!place.problem.empty()) return end_without_daemon(std::move(place));
     daemon_place_ = std::move(place);
-    // Of several ports the one where the daemon is counts from now on.
+    // Of several ports, that of the daemon counts from now on.
     if (!options_.more_ports.empty()) options_.endpoint.port = daemon_place_.port;
     start_machine();
   });
@@ -240,13 +240,13 @@ hello agent::greeting() const {
   return words;
 }
 
-// The guardian's word is proof of death: it spares the others the wait for our isolation limit. A
-// daemon here dies with us: the next one at this place does not know us, but where our workers
-// were.
+// The guardian's message proves that our workers are dead, so that the other nodes need not wait
+// for our isolation limit. An embedded daemon dies with us: its successor does not know our
+// session, but knows which group rank had workers.
 void agent::brief_guardian() {
   guardian_word word{options_.run_id, identity_.session};
   if (embedded_->hosts()) {
-    // Without workers there is nothing here that the next daemon would have to wait for.
+    // Without workers here, the next daemon does not have to wait for anything.
     if (!told_group_rank_) return void(guardian_.tell({}, 0, {}));
     word.instance = told_group_rank_->instance;
     word.round = told_group_rank_->round;
@@ -281,8 +281,8 @@ void agent::feed(const core::agent_event& event) {
   step(event);
 }
 
-// Before anything else that this turn brings: words that waited while the loop stood still are not
-// to be held against their senders, nor against this node.
+// Called before all other events of this turn: messages that waited while the loop stood still must
+// count neither against their senders nor against this node.
 void agent::notice_lateness() {
   const auto late = lateness_.notice(std::chrono::steady_clock::now());
   if (!late) return;
@@ -299,10 +299,11 @@ void agent::step(const core::agent_event& event) {
   core::agent_effects now;
   machine_->step(event, std::chrono::steady_clock::now(), now);
   const auto limit = machine_->workers_live_until();
-  // The guardian allows workers to live before they are started, and stops to watch them only when
-  // the effects have ended them.
+  // The guardian must know the new limit before workers are started, but may only stop watching
+  // them after the effects have ended them.
   if (limit) guardian_beat_.allow_until(limit);
-  // Before the daemon hears that they have ended: it may begin the next round then.
+  // Must come before the daemon hears that they have ended, because it may then begin the next
+  // round.
   if (const auto group_rank = machine_->group_rank_of_workers(); group_rank != told_group_rank_) {
     told_group_rank_ = group_rank;
     if (embedded_->hosts() && session_.is_connected()) brief_guardian();
@@ -327,16 +328,16 @@ void agent::arm_timer() {
     armed_for_.reset();
     notice_lateness();
     lateness_.expect(std::chrono::steady_clock::now());
-    // What has arrived meanwhile is heard before a deadline is held against its sender: the sockets
-    // are polled once between this handler and the next.
+    // Messages that have arrived meanwhile must be handled before a deadline counts against their
+    // sender: the loop polls the sockets once between this handler and the next.
     boost::asio::post(context_, [this] {
       boost::asio::post(context_, [this] { feed(core::agent_time_passed{}); });
     });
   });
 }
 
-// A log shows that a wait goes on, and for what; a terminal at each second. Once the workers run
-// there is nothing to say while the daemon answers.
+// Reports that a wait goes on, and for what: in a log at growing intervals, on a terminal each
+// second. While the workers run and the daemon answers, there is nothing to report.
 void agent::report_progress(duration after) {
   progress_timer_.expires_after(after);
   progress_timer_.async_wait([this, after](boost::system::error_code error) {
@@ -352,7 +353,7 @@ void agent::report_progress(duration after) {
   });
 }
 
-// On a terminal: in place of what was shown there before.
+// On a terminal, replaces the line that was shown before.
 bool agent::show_wait(const std::string& why) {
   const auto size = own_terminal::size_of(log::output_stream::errors);
   if (!size || !writer_.can_redraw()) return false;

@@ -1,11 +1,11 @@
-// The agent is the Asio shell round core::agent: it carries out the member's effects (dial, spawn,
-// open the round's service, say, leave) and feeds it what happens. It decides nothing.
+// The agent is the Asio shell around core::agent: it carries out the machine's effects (dial,
+// spawn, open the round's service, print, leave) and feeds it events. It decides nothing.
 //
 // One agent runs on each node of a run; it starts and watches this node's workers.
 //
-// Thread rule: the main thread, which is the only one that forks. The socket thread (job store,
-// tethers that a leader holds, embedded daemon) and the writer thread are its own.
-// Ownership: owns everything of the run in this process; `run` returns when all of it is gone.
+// Thread rule: the main thread, which is the only one that forks. It owns the socket thread (job
+// store, tethers that a leader holds, embedded daemon) and the writer thread. Ownership: it owns
+// everything of the run in this process; `run` returns when all of it is gone.
 #pragma once
 
 #include "launcher/agent/busy_watch.hpp"
@@ -73,22 +73,22 @@ class evidence_keeper;
 
 // What the agent needs beside the options; drawn or counted by main.
 struct agent_identity {
-  session_id session;              // random; a secret: whoever knows it can end this node's part
+  session_id session;              // random and secret: whoever knows it can speak for this node
   session_id tether_session;       // random; the same towards the leaders of its rounds
-  std::string mark;                // random, apart from those: what names and environments show
+  std::string mark;                // random and public: used in names and environments
   std::uint64_t seed = 0;          // for the jitter of reconnects
   std::string node;                // label
   std::uint32_t worker_count = 1;  // workers on this node
   std::uint32_t visible_gpus = 0;
   std::vector<std::vector<int>> processors;  // of each worker, by local rank; empty: as ours
   started_job job;
-  // What is not well with this node, a line each, once that is known; empty: nobody looks. Where
-  // the caller waits it is known within doctor::start_check_limit of the start.
+  // Returns warnings about this node, a line each, once they are known; empty function: no check.
+  // `waits`: waits for them, at most until doctor::start_check_limit after the start.
   std::function<std::optional<std::vector<std::string>>(bool waits)> look_at_node;
-  // How long this node's workers have to end after a signal, as the nodes of the run have agreed:
-  // told to whoever waits for this process on another thread.
+  // The time that this node's workers have to end after a signal, as the nodes of the run have
+  // agreed. Another thread, which waits for this process, reads it.
   std::shared_ptr<std::atomic<duration>> drain_grace = std::make_shared<std::atomic<duration>>();
-  // Between rounds, why this node should take no part in another; blocks. Empty: nobody looks.
+  // Between rounds, returns why this node should not take part in another; blocks. Empty: no check.
   std::function<std::string()> look_at_health;
 };
 
@@ -100,9 +100,9 @@ class agent {
   agent(const agent&) = delete;
   agent& operator=(const agent&) = delete;
 
-  // Runs until the member leaves; returns what the process exits with.
+  // Runs until the machine leaves; returns the exit code of the process.
   int run();
-  // Then: what that code means.
+  // What that exit code means; valid after run().
   core::leave_reason why_it_left() const { return why_it_left_; }
 
  private:
@@ -111,7 +111,7 @@ class agent {
   void open_or_dial();
   void end_without_daemon(daemon_place where, int code = 1);
   void start_machine();
-  // agent_search.cpp: the daemon may be at one of several ports.
+  // agent_search.cpp: finds the daemon if it may be at one of several ports.
   void search_ports();
   void say_search(duration after);
   hello greeting() const;
@@ -139,7 +139,7 @@ class agent {
   void answer_probes();
   void pass_on(int signal);
 
-  // agent_words.cpp: what is told of the run, to people, --on-event and Kubeflow.
+  // agent_words.cpp: messages for people, --on-event and Kubeflow.
   void say(note_level level, const std::string& text);
   void tell_round(const core::start_workers& effect, const std::vector<worker_command>& commands);
   void tell_commands(const std::vector<worker_command>& commands);
@@ -155,7 +155,7 @@ class agent {
   void start_trainer_status();
   void tell_hook(const std::vector<run_event>& events);
 
-  // agent_parts.cpp: what the parts are given.
+  // agent_parts.cpp: wires the parts.
   void start_health();
   void start_evidence();
   std::optional<warm::warm_options> warm_spares();
@@ -164,7 +164,7 @@ class agent {
   void start_timers();
   void start_nccl();
 
-  // agent_effects.cpp: one for each effect of the member.
+  // agent_effects.cpp: one function for each effect of the machine.
   void apply(const core::connect_daemon& effect);
   void apply(const core::send_to_daemon& effect);
   void apply(const core::disconnect_daemon& effect);
@@ -216,28 +216,28 @@ class agent {
   guardian_beat guardian_beat_;
   stray_reaper reaper_;
   boost::asio::signal_set signals_;
-  boost::asio::steady_timer timer_;           // the member's next deadline
-  boost::asio::steady_timer progress_timer_;  // the next word about a wait
+  boost::asio::steady_timer timer_;           // the machine's next deadline
+  boost::asio::steady_timer progress_timer_;  // the next message about a wait
 
   socket_thread socket_thread_;
   std::unique_ptr<round_service> service_;
   std::unique_ptr<embedded_daemon> embedded_;
-  std::unique_ptr<port_search> search_;  // none: there is one port
+  std::unique_ptr<port_search> search_;  // none: there is a single port
   client::daemon_session session_;
   client::tether_client tether_;
 
-  std::unique_ptr<nccl_opening> nccl_;  // none: ids are not made here
+  std::unique_ptr<nccl_opening> nccl_;  // none: this node makes no ids
 
   file_reader file_reader_;
   own_error_file own_error_file_;
   health_port health_;
   gloo_interface gloo_;
-  std::string own_address_;      // towards the daemon
-  daemon_place daemon_place_;    // that is dialled
+  std::string own_address_;      // as the daemon sees it
+  daemon_place daemon_place_;    // the daemon that is dialled
   std::size_t round_needs_ = 0;  // connections of the round that is open here
   std::optional<core::agent> machine_;
   std::optional<core::agent::worker_group_rank>
-      told_group_rank_;  // to the guardian, where the daemon is here
+      told_group_rank_;  // what the guardian knows, if the daemon is here
   std::optional<time_point> armed_for_;
   lateness_watch lateness_;
   round_number tether_round_ = 0;
@@ -248,28 +248,28 @@ class agent {
   round_number workers_round_ = 0;
   restarts_heard restarts_heard_;
   oom_watch oom_kills_;
-  std::vector<std::string> error_files_;   // of those, by local rank
-  std::map<pid_t, std::string> recorded_;  // what was in them, where that may be asked for
+  std::vector<std::string> error_files_;   // of workers_, by local rank
+  std::map<pid_t, std::string> recorded_;  // contents of error files, if our own is wanted
   round_number stopped_round_ = 0;         // the newest whose workers were asked to end
-  busy_watch busy_watch_;                  // of those
+  busy_watch busy_watch_;                  // of stopped_round_
   std::unique_ptr<timer_watch> timers_;
   struct reported_round {
     instance_id instance = 0;
     round_number round = 0;
   } reported_;              // the newest
-  std::string told_cause_;  // of the round with which the run has ended; empty: not told
-  std::string members_;     // of the round that was here last
+  std::string told_cause_;  // of the round that has ended the run; empty: not printed
+  std::string members_;     // of the newest round here
   run_summary summary_;
   run_events events_;
-  std::unique_ptr<hook_runner> hook_;                    // none: nobody has asked for it
+  std::unique_ptr<hook_runner> hook_;                    // none: there is no --on-event
   std::unique_ptr<node_health> node_health_;             // none: this node is not checked
   std::unique_ptr<kubernetes::trainer_status> trainer_;  // none: there is no such server
   std::vector<std::string> told_commands_;               // by local rank
   log_files::file_id report_file_ = 0;
   std::string last_note_;
-  std::optional<int> exit_code_;  // the member has left, or there was none
+  std::optional<int> exit_code_;  // set once the machine has left, or there was none
   core::leave_reason why_it_left_ = core::leave_reason::run_over;
-  bool goodbye_said_ = false;  // only others are waited for
+  bool goodbye_said_ = false;  // from here on only other agents are waited for
   bool was_signalled_ = false;
 };
 

@@ -1,4 +1,4 @@
-// What the agent does for each effect of its machine.
+// Carries out the effects of the machine.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/descriptor_needs.hpp"
 #include "launcher/agent/worker_cause.hpp"
@@ -26,8 +26,8 @@
 namespace ddprun::launcher {
 namespace {
 
-// What ends by itself within this time, as it sees that its parent has, is ended by nobody: with
-// --children-grace=0 the others are named, too.
+// Processes that end by themselves within this time, because their parent has ended, are not
+// killed: with --children-grace=0, only the others are reported.
 constexpr auto least_children_grace = std::chrono::milliseconds(200);
 
 worker_group::options group_options(std::optional<duration> children_grace) {
@@ -50,7 +50,7 @@ std::string list_of(const std::vector<std::string>& names) {
   return names.size() > named_max ? text + ", ..." : text;
 }
 
-// For another rank, which has not come.
+// True if it has waited for another rank that has not come.
 bool has_waited_in_vain(const cause& why) {
   const failure_words words = read_failure(why);
   return words.known != nullptr && words.known->from == follows::silence;
@@ -71,7 +71,7 @@ void agent::apply(const core::connect_daemon& effect) {
 }
 
 void agent::apply(const core::send_to_daemon& effect) {
-  oom_kills_.notice(std::chrono::steady_clock::now());  // with each heartbeat, at least
+  oom_kills_.notice(std::chrono::steady_clock::now());  // at least with each heartbeat
   session_.send(effect.message);
 }
 
@@ -92,8 +92,8 @@ void agent::apply(const core::close_service& effect) {
   if (nccl_) nccl_->drop();
 }
 
-// In the static rendezvous the user gave each node the leader's address, and the node uses that
-// one, as torchrun does: the first node may have been given "localhost".
+// In the static rendezvous the user gave each node the leader's address. The node uses that one, as
+// torchrun does, because the first node may have been given "localhost".
 std::string agent::as_seen_here(const std::string& master_address) const {
   return options_.is_static ? options_.endpoint.host : master_address;
 }
@@ -130,7 +130,7 @@ void agent::apply(const core::start_workers& effect) {
   });
 }
 
-// No worker of that round was started yet, and none is.
+// No worker of that round has been started, and none will be.
 bool agent::stops_preparing(round_number round) {
   if (!vault_->stop_preparing(round)) return false;
   boost::asio::post(context_, [this, round] {
@@ -155,7 +155,7 @@ void agent::begin_workers(const core::start_workers& effect) {
   facts.progress_files = evidence_->empty_progress_files();
   facts.survivors = survivors_address(options_, identity_.mark);
   const std::string mark = std::string(session_variable) + "=" + facts.mark;
-  guardian_.take_strike();  // one that found none of the last round's workers
+  guardian_.take_strike();  // drop a strike after the last round's workers had ended
   guardian_.mark(mark);
   reaper_.mark(mark);
   log_folder_.begin_round(effect.round, effect.restarts_used);
@@ -253,8 +253,8 @@ worker_group::events agent::worker_events(round_number round) {
   };
   events.children_stay = [this](const worker_group::left_behind& left) { name_children(left); };
   events.strays_stay = [this](const std::vector<pid_t>& strays) { name_strays(strays); };
-  // Frees the workers' output and environments as soon as all have ended, except for the last words
-  // of those that may be evidence: these are kept until the next round.
+  // Frees the workers' output and environments once all have ended, except that possible evidence
+  // keeps their last output until the next round.
   events.all_ended = [this, round] {
     terminal_.take_back();
     vault_->save_now();
@@ -270,7 +270,7 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
   notice_strike();
   if (!end.lost.none()) {
     say(note_level::warning, end.lost.is_lost("rank " + std::to_string(end.rank) + "'s output") +
-                                 ": nobody read ours in time");
+                                 ": ddprun's own output was not read in time");
   }
   const bool was_stopped = stopped_round_ == round;
   evidence_->note_end(round, end);
@@ -286,7 +286,7 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
       });
 }
 
-// Without a log folder they are files in $TMPDIR that nobody else looks for.
+// Without a log folder they are files in $TMPDIR that nothing else removes.
 void agent::forget_error_files() {
   if (!log_folder_.path().empty()) return;
   for (const std::string& file : std::exchange(error_files_, {}))
@@ -336,7 +336,7 @@ void agent::worker_not_started(round_number round, std::uint32_t local_rank,
 void agent::worker_never_started(round_number round, std::uint32_t local_rank) {
   core::worker_ended event = no_start(round, local_rank);
   event.cause.by_our_stop = true;
-  event.cause.text = "not started, as the round was over";
+  event.cause.text = "not started, because the round was over";
   feed(event);
 }
 
@@ -373,9 +373,9 @@ void agent::name_children(const worker_group::left_behind& left) {
       text += "; " + std::string(is_one ? "it is" : "they are") + " killed, as the round is over";
       break;
     case workers::leftover_state::kept:
-      text += "; nobody ends " + std::string(is_one ? "it" : "them") +
-              " (--children-grace=keep), and nobody reads what " +
-              std::string(is_one ? "it prints" : "they print");
+      text += "; " + std::string(is_one ? "it is" : "they are") +
+              " left running (--children-grace=keep), and " + (is_one ? "its" : "their") +
+              " output is lost";
       break;
   }
   say(level, text);

@@ -1,5 +1,4 @@
-// How the agent is wired to its parts, which know nothing of it: each gets the few calls that it
-// needs.
+// Wires the agent to its parts, which do not depend on it: each gets the few calls that it needs.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/rank_variables.hpp"
 #include "launcher/agent/worker_environment.hpp"
@@ -26,13 +25,14 @@
 namespace ddprun::launcher {
 namespace {
 
-// Of the mark, what names have: its last eight digits, as where a node has no name of its own.
+// Names have the last eight digits of the mark, like generated node names.
 constexpr std::size_t mark_kept = 24;
 
-// For a look at the node's memory; other limits, which are of no interest here, may hang longer.
+// For a look at the node's memory; looks at other limits, which are not needed here, may hang
+// longer.
 constexpr auto look_limit = std::chrono::seconds(1);
 
-// NCCL listens at one port for all jobs of a user, unless it is told another.
+// By default NCCL's RAS server uses the same port in all jobs of a user.
 void name_ras_port(environment_map& environment) {
   if (find_variable(environment, std::string(evidence::ras_variable)) != nullptr) return;
   const std::uint16_t port = unused_kernel_ports(1).front();
@@ -67,7 +67,7 @@ void agent::start_evidence() {
   values.worker_count = identity_.worker_count;
   values.is_python = !options_.no_python || options_.run_path;
   values.report_file = options_.output.report_file;
-  // A job that is started again has its old names and file, but another mark.
+  // A restarted job has the same names and report file, but another mark.
   const std::string mark = "-" + identity_.mark.substr(mark_kept);
   values.node = identity_.node + (identity_.node.ends_with(mark) ? "" : mark);
   evidence::evidence_keeper::outside given;
@@ -94,14 +94,15 @@ void agent::start_evidence() {
                                                           std::move(values), std::move(given));
 }
 
-// --warm, as far as it can be; none: workers are always started cold.
+// The options for --warm, if possible; none: workers are always started cold.
 std::optional<warm::warm_options> agent::warm_spares() {
   if (options_.warm_spares == 0u) return std::nullopt;
   if (options_.no_python && !options_.run_path) {
-    say(note_level::info, "--warm is for Python scripts; programs are started as always");
+    say(note_level::info, "--warm is for Python scripts; programs are started cold");
     return std::nullopt;
   }
-  // Else workers could not open what this process holds for them.
+  // Workers open our memory files through our /proc, which is closed to them if we are not
+  // dumpable.
   if (::prctl(PR_GET_DUMPABLE) != 1) {
     say(note_level::warning,
         "no worker is started warm: the file of this program cannot be read (chmod +r)");

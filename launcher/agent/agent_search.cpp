@@ -1,5 +1,5 @@
-// Where the daemon may be at one of several ports of a host, the agents that do not hold it look
-// for their run there first. From then on the one that was found is the endpoint.
+// If the daemon may be at one of several ports of a host, agents that do not open it first look for
+// their run there. The port at which it was found is the endpoint from then on.
 #include "launcher/agent/agent.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 
@@ -31,7 +31,7 @@ void agent::search_ports() {
   search_->start(options_.settings.timing.join_timeout,
                  [this](std::uint16_t port, std::string problem) {
                    progress_timer_.cancel();
-                   if (exit_code_) return;  // a signal came first
+                   if (exit_code_) return;  // a signal has ended us first
                    if (port == 0) {
                      daemon_place where;
                      where.problem = "run " + options_.run_id + " was not found at any port of " +

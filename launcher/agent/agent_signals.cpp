@@ -1,4 +1,4 @@
-// What the agent does with signals: some end its part in the run, others go on to the workers.
+// The agent's signals: some end its part in the run, others are passed on to the workers.
 #include "launcher/agent/agent.hpp"
 #include "launcher/survivors/spawner_chain.hpp"
 #include "rendezvous/base/rank_text.hpp"
@@ -15,7 +15,7 @@ namespace ddprun::launcher {
 
 void agent::watch_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-    // Under nohup the hang-up of the terminal is not for us.
+    // Under nohup the hang-up of the terminal is to be ignored.
     if (number == SIGHUP && is_ignored(number)) continue;
     signals_.add(number);
   }
@@ -31,21 +31,22 @@ void agent::await_signal() {
     await_signal();
     if (number == SIGUSR1 || number == SIGUSR2) return hear_user_signal(number);
     was_signalled_ = true;
-    // On the way out only others are waited for.
+    // From here on only other agents are waited for.
     if (goodbye_said_) return context_.stop();
     if (exit_code_ && spawners_->kill_survivors()) return;
     if (machine_) return feed(core::signal_received{number});
     if (search_) search_->stop();
-    exit_code_ = exit_code_of_signal(number);  // before there is a member: nothing to take down
+    exit_code_ =
+        exit_code_of_signal(number);  // there is no machine yet, so there is nothing to stop
     why_it_left_ = core::leave_reason::drained;
     tell_end_of_run({*exit_code_, "stopped by " + std::string(signal_name(number)), std::nullopt});
     after_goodbye();
   });
 }
 
-// A batch system that signals every process of a job has reached the workers itself, before us or
-// after us: they must not hear it twice. It has reached the guardian, too, which nobody signals who
-// means ddprun alone.
+// A batch system that signals every process of a job reaches the workers itself, before or after
+// us, and they must not get the signal twice. It also reaches the guardian, which nobody signals
+// who means ddprun alone.
 void agent::hear_user_signal(int signal) {
   if (!guardian_.started()) return pass_on(signal);
   const auto heard = std::chrono::steady_clock::now();
@@ -68,8 +69,8 @@ void agent::hear_user_signal(int signal) {
   });
 }
 
-// A batch system's word to the program ("the time is nearly over"), which means nothing to us.
-// A worker without a handler would die of it, and the job with it.
+// A batch system's message to the program ("the time is nearly over"), which ddprun itself does not
+// use. A worker without a handler would die of it, and the job with it.
 void agent::pass_on(int signal) {
   std::vector<std::uint32_t> reached, spared;
   if (workers_) {
@@ -80,7 +81,7 @@ void agent::pass_on(int signal) {
   if (reached.empty() && spared.empty()) {
     return say(note_level::warning, name + ": no worker is running here to pass it to");
   }
-  if (!reached.empty()) say(note_level::info, name + " goes on to " + text_of_ranks(reached));
+  if (!reached.empty()) say(note_level::info, name + " is passed on to " + text_of_ranks(reached));
   if (!spared.empty()) {
     say(note_level::warning, name + " is not passed on to " + text_of_ranks(spared) +
                                  ": without a handler for it a worker would die");

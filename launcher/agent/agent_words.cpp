@@ -1,4 +1,4 @@
-// What is told of the run: on standard error, in --report's file, and to --on-event.
+// Messages about the run: on standard error, in --report's file, and to --on-event.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/evidence/evidence_keeper.hpp"
@@ -17,8 +17,8 @@
 namespace ddprun::launcher {
 namespace {
 
-// A reader of our output that takes nothing for so long at the end is given up; sooner where a
-// person or a batch system has asked for the end.
+// A reader of our output that reads nothing for so long at the end is given up; sooner if a user or
+// a batch system has asked for the end.
 constexpr auto output_limit = std::chrono::seconds(60);
 constexpr auto output_limit_after_signal = std::chrono::seconds(10);
 
@@ -42,7 +42,7 @@ void agent::end_without_daemon(daemon_place where, int code) {
   after_goodbye();
 }
 
-// It is looked at beside the way to the daemon, and said before the first round.
+// The node is checked while the daemon is dialled; warnings are printed before the first round.
 void agent::warn_of_node(bool waits) {
   if (!identity_.look_at_node) return;
   const auto warnings = identity_.look_at_node(waits);
@@ -72,7 +72,7 @@ void agent::tell_round(const core::start_workers& effect,
   if (options_.log.least == note_level::debug) tell_commands(commands);
 }
 
-// Once, and again where a round's is another one.
+// Prints the command of each worker once, and again if it has changed.
 void agent::tell_commands(const std::vector<worker_command>& commands) {
   told_commands_.resize(commands.size());
   for (std::size_t index = 0; index < commands.size(); ++index) {
@@ -94,7 +94,7 @@ void agent::name_processes() {
   }
 }
 
-// It comes again with each new connection.
+// The report comes again with each new connection.
 void agent::hear_report(const round_report& report) {
   if (exit_code_ || (report.instance == reported_.instance && report.round <= reported_.round)) {
     return;
@@ -141,25 +141,25 @@ void agent::tell_missed_cause(const core::leave& effect) {
   }
 }
 
-// The last line is where people look first; what stands a few lines above need not be there again.
+// People look at the last line first, but what is printed a few lines above need not be repeated.
 std::string agent::why_it_ended(const core::leave& effect) const {
   const bool is_told = effect.root_cause && !told_cause_.empty();
   if (!is_told || !effect.text.starts_with(told_cause_)) return effect.text;
   const round_number round = std::max(effect.root_cause->round, reported_.round);
   const std::string text =
       "round " + std::to_string(round) + " failed; its root cause is shown above";
-  // The box has the rest: "all 3 restarts are used".
+  // The box also shows the rest: "all 3 restarts are used".
   return round == reported_.round ? text : text + effect.text.substr(told_cause_.size());
 }
 
-// Not where the run goes on without this node, or never was its own.
+// No summary if the run goes on without this node, or this node never took part.
 void agent::tell_end_of_run(const core::leave& effect) {
   tell_hook(events_.left(effect.exit_code, effect.text));
   leave_error_file(effect);
   if (summary_.is_worth_telling()) say(note_level::info, summary_.text());
 }
 
-// For who has started this agent, whatever it was that failed.
+// Tells the program that has started this agent, for any kind of failure.
 void agent::leave_error_file(const core::leave& effect) {
   if (effect.exit_code == 0 || !own_error_file_.is_wanted()) return;
   run_end end;
@@ -179,10 +179,10 @@ void agent::start_hook() {
   hook_ = make_hook("on-event", options_.on_event, hook_options().limit);
 }
 
-// `name`: of the option, without its dashes.
+// `name` is the option without its dashes.
 std::unique_ptr<hook_runner> agent::make_hook(const std::string& name, const std::string& command,
                                               duration limit) {
-  reaper_.expect_strangers();  // what a hook leaves behind in a session of its own is the person's
+  reaper_.expect_strangers();  // processes that a hook leaves in their own session are the user's
   hook_options values;
   values.name = "--" + name;
   values.command = command;

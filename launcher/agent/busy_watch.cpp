@@ -16,7 +16,7 @@ busy_watch::busy_watch(boost::asio::any_io_executor executor,
 
 void busy_watch::start() {
   activity_ = {};
-  look_later();  // a look reads the table of processes, and a restart is not to wait for that
+  look_later();  // not at once: it reads the process table, which would delay a restart
 }
 
 void busy_watch::stop() {

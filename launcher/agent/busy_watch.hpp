@@ -1,5 +1,5 @@
-// The busy_watch looks, from when the workers of a round were asked to end until none lives, twice
-// a second whether they are at something; the member decides what that is worth.
+// The busy_watch checks twice a second whether the workers are busy, from when they were asked to
+// end until none is alive; the machine decides what follows from it.
 //
 // Thread rule: the main thread.
 #pragma once
@@ -16,8 +16,8 @@ namespace ddprun::launcher {
 
 class busy_watch {
  public:
-  // `leaders`: of the groups of those that live; none: the watch ends. `busy` is called while they
-  // are.
+  // `leaders` returns the leaders of the live workers' groups; none: the watch ends. `busy` is
+  // called while they are busy.
   busy_watch(boost::asio::any_io_executor executor, std::function<std::vector<pid_t>()> leaders,
              std::function<void()> busy);
 

@@ -9,15 +9,16 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::uint64_t own_descriptors = 64;  // session, guardian, libraries, one spawn under way
-// Two pipes and a handle; of one that may live on both pipes again, and a socket.
+constexpr std::uint64_t own_descriptors =
+    64;  // session, guardian, libraries, one spawn in progress
+// Two pipes and a pidfd; for a worker that may survive, both pipes once more and a socket.
 constexpr std::uint64_t descriptors_per_worker = 6;
-// PyTorch connects once for the default group, scripts that clone the store connect again.
+// PyTorch connects once for the default group; scripts that clone the store connect again.
 constexpr std::uint64_t connections_per_worker = 2;
-// A process group that is split off another clones the store, too, and may never ask it anything: a
-// mesh of devices has tens of them.
+// Each split of a process group clones the store, too, and may never use it: a device mesh has tens
+// of them.
 constexpr std::uint64_t mute_per_worker = 64;
-// Of a daemon, for connections that are none of agents: torchrun's clients, people, probes.
+// Connections to a daemon that are not agents': torchrun's clients, people, probes.
 constexpr std::uint64_t daemon_guests = 64;
 
 std::uint64_t kept_back(std::uint64_t own_workers) {
@@ -33,7 +34,7 @@ std::uint64_t for_connections(std::uint64_t own_workers) {
 
 std::size_t daemon_connections(std::uint64_t nodes, std::uint64_t own_workers) {
   const std::uint64_t half = for_connections(own_workers) / 2;
-  // Every agent of the run finds room, whoever else comes: three eighths are theirs alone.
+  // Three eighths are reserved for agents, so each agent of the run finds room.
   const std::uint64_t wanted = std::max(nodes + daemon_guests, 8 * ((nodes + 2) / 3));
   return std::max<std::uint64_t>(1, std::min(wanted, half));
 }

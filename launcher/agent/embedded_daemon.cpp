@@ -24,14 +24,14 @@ namespace {
 
 using boost::asio::ip::address;
 
-// A port in use is tried again as a round's is: the job before this one may be about to end.
+// A port in use is tried again like a round's: the previous job may be about to end.
 constexpr std::int64_t tries_max = round_port::busy_limit / round_port::pause_between_tries;
 
-// How long this host's own name is looked up, before it is taken for just that.
+// How long this host's own name is looked up before it is assumed to mean this host.
 constexpr auto own_name_limit = std::chrono::seconds(2);
 
-// Only for this host where the endpoint says so; in the static form, where that is an address of
-// this host, for those who dial it; else for all that can reach the port. Empty: every interface.
+// A loopback endpoint listens on it only. In the static form, an address of this host serves only
+// clients that dial it. Otherwise the daemon listens on every interface: empty.
 std::vector<std::string> addresses_for(const daemon_search& search) {
   if (search.standalone) return {"127.0.0.1"};
   const auto numeric = net::numeric_address(search.endpoint.host);
@@ -40,13 +40,13 @@ std::vector<std::string> addresses_for(const daemon_search& search) {
   return {};
 }
 
-// The one by which the agent here dials its own daemon.
+// The address by which this agent dials its own daemon.
 std::string own_way(const std::vector<std::string>& all) {
   const bool has_loopback = std::find(all.begin(), all.end(), "127.0.0.1") != all.end();
   return all.empty() || has_loopback ? "127.0.0.1" : all.front();
 }
 
-// Where the static form cannot keep to the address that all are told. Empty: it can.
+// Why the static form cannot listen on the given address only. Empty: it can.
 std::string why_everywhere(const daemon_search& search, const std::vector<std::string>& all) {
   if (!search.is_static || !all.empty()) return {};
   const bool is_name = !net::numeric_address(search.endpoint.host);
@@ -67,7 +67,7 @@ embedded_daemon::embedded_daemon(boost::asio::any_io_executor main, socket_threa
       retry_(main) {}
 
 embedded_daemon::~embedded_daemon() {
-  // The server belongs to the socket thread, or to nobody once that has ended.
+  // The server belongs to the socket thread, and may be destroyed only after it has ended.
   thread_.stop();
 }
 
@@ -77,7 +77,7 @@ void embedded_daemon::find(place_handler found) {
   if (search_.standalone || search_.embed != embed_policy::automatic) {
     return boost::asio::post(main_, [this] { know(search_.standalone); });
   }
-  // Another host may have the same name: where that leads there, the daemon is not here.
+  // Another host may have the same name. If the name points there, the daemon is not here.
   if (is_own_name(search_.endpoint.host)) {
     retry_.expires_after(own_name_limit);
     retry_.async_wait([this](error_code cancelled) {
@@ -104,14 +104,14 @@ void embedded_daemon::stop_finding() {
   found_ = nullptr;
   waits_for_look_up_ = false;
   retry_.cancel();
-  tries_left_ = 0;  // for the one that may be under way
+  tries_left_ = 0;  // also ends an attempt in progress
 }
 
 void embedded_daemon::answer(daemon_place place) {
   if (const place_handler told = std::exchange(found_, nullptr)) told(std::move(place));
 }
 
-// One at a time: a name service may take longer than we wait between two tries.
+// One lookup at a time, because a name service may take longer than the pause between attempts.
 void embedded_daemon::look_up() {
   if (std::exchange(is_looking_, true)) return;
   resolver_.start(search_.endpoint.host, search_.endpoint.port,
@@ -133,7 +133,7 @@ void embedded_daemon::looked_up(error_code error, const net::endpoints& endpoint
                                ", and no address is known for that name: the daemon is here; if "
                                "another host has that name, too, give its address as endpoint");
   }
-  // A name service that does not answer says nothing: what was known stands.
+  // If the name service does not answer, the last answer stays valid.
   know(is_ours || is_own_);
 }
 
@@ -151,7 +151,7 @@ void embedded_daemon::decide() {
   wanted ? open() : answer({search_.endpoint.host, search_.endpoint.port});
 }
 
-// False: not any more.
+// False: there are no tries left.
 bool embedded_daemon::try_again(const std::string& problem) {
   if (tries_left_ == 0) return false;
   if (tries_left_ == tries_max) {
@@ -165,7 +165,7 @@ bool embedded_daemon::try_again(const std::string& problem) {
   return true;
 }
 
-// False: there is none.
+// False: there is no further port.
 bool embedded_daemon::take_next_port() {
   if (search_.more_ports.empty()) return false;
   const std::uint16_t next = search_.more_ports.front();
@@ -197,7 +197,7 @@ bool embedded_daemon::prepare_to_open() {
 }
 
 server::server_options embedded_daemon::options_of_server() {
-  // A port of its own choosing is found by nobody again.
+  // A port that the kernel chooses differs next time, so a journal would not be found again.
   const std::string folder = search_.standalone || search_.endpoint.port == 0
                                  ? std::string()
                                  : journal::default_state_folder(
@@ -216,7 +216,7 @@ server::server_options embedded_daemon::options_of_server() {
     options.daemon.open_journal_in_background = journal::in_folder_in_background(folder, true);
   options.daemon.window_without_journal = duration::zero();
   options.daemon.opened_by = search_.opened_by;
-  // The agent tells the person what matters of it; the daemon's own lines are for looking closely.
+  // The agent prints what matters to the user; the daemon's own lines are only for debugging.
   options.daemon.log = [this](note_level, const std::string& text) {
     boost::asio::post(main_, [this, text] { log_(note_level::debug, "daemon: " + text); });
   };
@@ -233,7 +233,8 @@ void embedded_daemon::open() {
   boost::asio::post(thread_.context(), [this, options = options_of_server()]() mutable {
     auto made = std::make_unique<server::server>(thread_.executor(), std::move(options));
     std::string problem;
-    // The tethers of a round that is on are answered on this thread, however long a home takes.
+    // Opened in the background: the tethers of a running round are served on this thread, and
+    // opening the journal may take long.
     const error_code error = made->start_in_background(problem, [this](std::uint16_t port) {
       boost::asio::post(main_, [this, port] { opened(port, {}); });
     });
@@ -253,7 +254,7 @@ void embedded_daemon::opened(const result<std::uint16_t>& port, const std::strin
     }
     return answer(own_place_);
   }
-  // Somebody listens there already: that is the daemon, or will be named as a stranger.
+  // The port is in use: by the daemon, or by a stranger, which the attempt to connect will report.
   const bool taken = port.error() == boost::system::errc::address_in_use;
   const bool is_for_others = taken && search_.embed != embed_policy::always;
   if (!is_for_others && is_first_) {

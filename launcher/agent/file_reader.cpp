@@ -10,7 +10,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// A program may have left anything under that name: a pipe or a device is not waited for.
+// A program may have left anything under that name: a FIFO or a device must not block us.
 std::string requested_content(const file_reader::request& what) {
   const unique_fd file(::open(what.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat facts {};

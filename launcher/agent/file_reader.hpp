@@ -1,8 +1,8 @@
-// Reads small files that somebody else has written, each on a thread of its own: the disk may hang,
-// and whoever asks goes on without the file after a limit.
+// Reads small files that other programs have written, each on a thread of its own: the disk may
+// hang, and the caller continues without the file after a limit.
 //
-// Thread rule: one thread, that of the executor. The handlers come from the loop, each once, in any
-// order; after destruction none does.
+// Thread rule: one thread, that of the executor. Each handler is called once, from the loop, in any
+// order; none after destruction.
 #pragma once
 
 #include "launcher/process/background_task.hpp"
@@ -20,7 +20,7 @@ namespace ddprun::launcher {
 
 class file_reader {
  public:
-  // Empty: there is none, it is larger than the limit, or it could not be read in time.
+  // Empty: there is no such file, it is too large, or it could not be read in time.
   using handler = std::function<void(const std::string& content)>;
 
   explicit file_reader(boost::asio::any_io_executor executor) : executor_(std::move(executor)) {}
@@ -28,7 +28,7 @@ class file_reader {
   struct request {
     std::string path;
     std::size_t bytes_max = 0;
-    bool is_removed = false;  // when it has been read
+    bool is_removed = false;  // after it was read
     std::chrono::milliseconds limit{1000};
   };
   void read(const request& what, handler done);

@@ -21,15 +21,15 @@ cli::checked plan_network(const launch_options& options, node_plan& plan) {
   network_wish wish;
   wish.networks = options.networks;
   wish.address = options.local_address;
-  // The leader of a static rendezvous is known by what all have typed.
+  // The leader of a static rendezvous is at the address that the user has given to all nodes.
   wish.is_fixed = options.is_static && !options.local_address.empty();
   const auto endpoint = net::numeric_address(options.endpoint.host);
   wish.likes_ipv6 = endpoint && endpoint->is_v6();
   const auto choice = choose_network(wish, own_addresses_by_interface());
   if (!choice) return choice.error();
-  // One node alone stays on loopback: there is nobody to be reached by.
+  // A single node stays on loopback, because no other node has to reach it.
   if (options.settings.nodes_max > 1) plan.address = choice->address;
-  // NCCL takes any interface that begins so, without the sign.
+  // Without "=" NCCL takes any interface whose name begins so.
   plan.environment.try_emplace("NCCL_SOCKET_IFNAME", "=" + choice->interface);
   plan.environment.try_emplace(std::string(gloo_interface_variable), choice->interface);
   return {};
@@ -47,7 +47,7 @@ cli::checked plan_workers(const launch_options& options, node_plan& plan) {
     if (auto wrong = show_gpus(plan.environment, options.gpus, all.gpus)) return wrong;
     counts.gpus = static_cast<std::uint32_t>(options.gpus.size());
   }
-  // Only then is Python asked, which takes its time.
+  // Only if an XPU is visible, ask Python, which takes time.
   const bool may_be_xpus =
       options.workers.kind == worker_count_kind::automatic && counts.gpus == 0 && counts.xpus > 0;
   const bool is_for_xpu =
@@ -78,8 +78,8 @@ cli::checked plan_processors(const launch_options& options, node_plan& plan) {
   return {};
 }
 
-// Where the first node is behind a NAT or a service that is right; else it is the wrong address, or
-// a second node that was given the rank 0, and nobody would say so.
+// Behind a NAT or a service this is right. Otherwise the address is wrong, or a second node was
+// given rank 0, and nothing else would report it.
 cli::checked plan_master(const launch_options& options, node_plan& plan) {
   if (!options.is_static || options.node_rank.value_or(1) != 0) return {};
   const auto master = net::numeric_address(options.endpoint.host);

@@ -1,6 +1,6 @@
-// What this node has for its workers: how many there are, by which network they reach the others,
-// which GPUs they see, and on which processors they run. Found out by looking at the machine,
-// before anything starts; what the options ask for and is not here is refused.
+// What this node has for its workers: how many there are, which network they use, which GPUs they
+// see, and on which CPUs they run. It is found by examining the machine before anything starts;
+// options that the machine cannot satisfy are refused.
 //
 // Thread rule: any thread; asks the kernel, and reads /dev, /proc and /sys.
 #pragma once
@@ -16,7 +16,7 @@ namespace ddprun::launcher {
 
 struct node_plan {
   environment_map environment;  // what the workers inherit
-  std::string address;          // published; empty: found out
+  std::string address;          // to publish; empty: not known yet
   std::uint32_t workers = 1;
   std::uint32_t visible_gpus = 0;
   std::vector<std::vector<int>> processors;  // by local rank; empty: as ours

@@ -10,7 +10,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// Each word ends with what no word can hold, so that "a b" is not "a" and "b".
+// Each word ends with a zero byte, so that "a b" differs from "a" and "b".
 std::string words_of(const launch_options& options) {
   std::string words = options.module ? "-m" : options.no_python ? "--no-python" : "";
   words += '\0' + options.program + '\0';
@@ -19,7 +19,7 @@ std::string words_of(const launch_options& options) {
   return words;
 }
 
-// The same on every host, and for every version from now on. Equal by chance once in 2^64 jobs.
+// The same on every host and in all later versions. A collision of two jobs has a chance of 2^-64.
 std::string digest_of(std::string_view words) {
   const auto half = [&](std::uint64_t which) {
     return core::sip_hash<2, 4>(words, {0x6a6f62, which});

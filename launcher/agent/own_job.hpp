@@ -1,4 +1,4 @@
-// What this node starts, as others are told when it opens a run: see started_job.
+// What this node starts, as other nodes are told when it opens a run: see started_job.
 #pragma once
 
 #include "launcher/cli/options.hpp"
@@ -9,12 +9,12 @@
 
 namespace ddprun::launcher {
 
-// `node`: this node's label; `now`: when it starts, said by this host's clock. The digest is of the
-// program and its arguments as they were typed; where a person has given the run its id there is
-// none, as that says which job it is.
+// `node` is this node's label, `now` the start time by this host's clock. The digest covers the
+// program and its arguments as typed. There is none if the user has chosen the run's id, because
+// that identifies the job.
 started_job own_job(const launch_options& options, const std::string& node, std::time_t now);
 
-// In the words with which it greets a daemon.
+// Adds the job to the `hello` for a daemon.
 void say_job(hello& words, const started_job& job);
 
 }  // namespace ddprun::launcher

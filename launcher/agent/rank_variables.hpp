@@ -1,5 +1,5 @@
-// Which variables of a worker's environment differ between workers, or from round to round: found
-// by comparing those of made-up rounds.
+// Finds the variables of a worker's environment that differ between workers or rounds, by comparing
+// the environments of artificial rounds.
 #pragma once
 
 #include "launcher/agent/worker_environment.hpp"
@@ -10,10 +10,10 @@
 
 namespace ddprun::launcher {
 
-// A round in which everything is another than in one with another number.
+// A round whose values all differ from those of a round with another number.
 worker_round round_of_number(std::uint32_t number, std::uint32_t worker_count);
 
-// Their names.
+// Returns their names.
 std::vector<std::string> rank_variables(const launch_options& options, std::uint32_t worker_count,
                                         const environment_map& inherited);
 

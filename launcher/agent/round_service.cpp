@@ -25,11 +25,11 @@ namespace {
 
 // How long a closed round waits for clients that do not close.
 constexpr auto store_linger = std::chrono::seconds(2);
-// As for a port.
+// As often as a port.
 constexpr std::int64_t store_tries = round_port::busy_limit / round_port::pause_between_tries;
-// Over the limit, while the store's thread closes others for them.
+// Connections beyond the limit while the store's thread closes others for them.
 constexpr std::size_t newcomers_max = 8;
-// Of the agent protocol, for each member: that of a broken link may not have ended yet.
+// For each member, because the tether of a broken connection may still be open.
 constexpr std::size_t tethers_per_member = 2;
 constexpr std::size_t tethers_min = 16;
 
@@ -39,7 +39,7 @@ std::size_t at_least_0(std::size_t from, std::size_t less) {
 
 }  // namespace
 
-// Everything here but `post_*` runs on the socket thread.
+// Everything here except `post_*` runs on the socket thread.
 struct round_service::state : std::enable_shared_from_this<round_service::state> {
   using tcp = net::tcp;
 
@@ -75,7 +75,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     start_store(store_tries);
   }
 
-  // What is short may be let go of in a moment, and a restart must not be spent on that.
+  // A shortage may pass in a moment, and must not cost a restart.
   void start_store(std::int64_t tries) {
     error_code error;
     if (options.store == store_mode::agent) error = store.start();
@@ -93,7 +93,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   }
 
   void find_addresses() {
-    // In the static form the daemon's port is the round's as well, and is open already.
+    // In the static form the round uses the daemon's port, which is open already.
     if (options.has_daemons_port) return port_opened(options.master_port, {});
     find_listen_addresses(
         resolver, wanted.master_address, wanted.group_world_size > 1,
@@ -103,7 +103,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   void port_opened(std::uint16_t number, const std::string& problem) {
     if (number == 0) return fail(problem);
     std::uint16_t master_port = number;
-    // The worker with rank 0 opens MASTER_PORT itself, and our port is for tethers alone.
+    // The worker with rank 0 opens MASTER_PORT itself, and our port is for tethers only.
     if (options.store == store_mode::worker) {
       master_port =
           options.master_port != 0 ? options.master_port : unused_static_port(options.seed + round);
@@ -136,14 +136,15 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   }
 
   void start_round() {
-    // One host for all rounds, so that it numbers its tethers through: what the main thread still
-    // has on its way about one of an earlier round finds nobody.
+    // One host serves all rounds, so that tether numbers are never reused: late events about a
+    // tether of an earlier round match none.
     if (!tethers) tethers.emplace(tether_handlers());
     tethers->let_in_other_users(options.allows_other_users);
     tethers->set_tethers_max(std::max(tethers_min, tethers_per_member * wanted.group_world_size));
     if (options.store == store_mode::agent) {
       store::keyspace_options values;
-      // On the store's thread, which must never be the one to destroy what it is a part of.
+      // Called on the store's thread, which must not destroy the state that owns it: so it holds a
+      // weak pointer.
       values.log = [this, alive = weak_from_this(), to = main](note_level level,
                                                                const std::string& text) {
         boost::asio::post(to, while_alive(alive, [this, level, text] {
@@ -172,7 +173,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
            old_connections();
   }
 
-  // Of closed rounds, whose clients have not left yet.
+  // Connections of closed rounds whose clients have not left yet.
   std::size_t old_connections() const {
     std::size_t count = 0;
     for (const auto& [id, old] : lingering)
@@ -185,7 +186,8 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
       store.post([space = old.space] { space->cut(); });
   }
 
-  // For one more. The oldest that has said nothing goes first, here or on the store's thread.
+  // Makes room for one more. The oldest idle connection is closed first, here or on the store's
+  // thread.
   void make_room() {
     for (;;) {
       const std::size_t mute = door->waiting() + (space ? space->mute_count() : 0);
@@ -193,7 +195,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
       if (mute < mute_max && !full) return;
       if (full && old_connections() != 0) {
         cut_old();
-        if (mute < mute_max) return;  // that is room enough, in a moment
+        if (mute < mute_max) return;  // there will be room in a moment
       }
       if (door->waiting() == 0) break;
       if (space && space->oldest_mute() < door->oldest()) break;
@@ -230,7 +232,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     if (old && store.started()) close_store(old);
   }
 
-  // What its clients are owed is sent; those that stay are cut in the end.
+  // Sends pending answers; clients that stay are cut in the end.
   void close_store(std::shared_ptr<store::keyspace> old) {
     const std::uint64_t id = ++last_lingerer;
     auto& timer = lingering.try_emplace(id, here, old).first->second.timer;
@@ -258,8 +260,8 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     store.stop();
   }
 
-  // What waits in the main loop's queue does not own this: that queue may outlive the service
-  // thread's loop, of which sockets and timers here are a part.
+  // The queue of the main loop must not own this: it may outlive the loop of the socket thread, to
+  // which sockets and timers here belong.
   void post_event(core::agent_event event) {
     boost::asio::post(main,
                       while_alive(weak_from_this(), [this, event = std::move(event)]() mutable {
@@ -283,7 +285,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
   round_number round = 0;
   core::open_service wanted;
   std::size_t connections_max = 0;  // of all kinds
-  std::size_t mute_max = 0;         // that have asked for nothing
+  std::size_t mute_max = 0;         // idle from the start
   log_limit turned_away;
   net::resolver resolver;
   boost::asio::steady_timer retry;
@@ -298,7 +300,7 @@ struct round_service::state : std::enable_shared_from_this<round_service::state>
     boost::asio::steady_timer timer;
     std::shared_ptr<store::keyspace> space;
   };
-  std::map<std::uint64_t, closed_store> lingering;  // with clients left
+  std::map<std::uint64_t, closed_store> lingering;  // still with clients
   std::uint64_t last_lingerer = 0;
   std::vector<std::function<void()>> on_closed;
 };
@@ -310,7 +312,7 @@ round_service::round_service(boost::asio::any_io_executor main, socket_thread& t
                                      std::move(happened), std::move(log))) {}
 
 round_service::~round_service() {
-  // Events that are on their way find nobody.
+  // Queued events are dropped.
   state_->happened = nullptr;
   state_->log = nullptr;
   boost::asio::post(state_->here, [state = state_] {
@@ -347,7 +349,7 @@ std::function<void(net::tcp::socket)> round_service::take_in() const {
   };
 }
 
-// TCPStore's clients put a slash before every key.
+// TCPStore's clients put a slash in front of each key.
 void round_service::put(std::string key, std::string value) {
   key.insert(key.begin(), '/');
   boost::asio::post(

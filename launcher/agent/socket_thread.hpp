@@ -1,12 +1,12 @@
-// The socket thread carries the sockets that must not slow the main thread: the round's port, the
-// tethers that a leader holds, and the embedded daemon. Connections to a store are told apart here
-// and then go to a thread of their own (store/store_thread.hpp).
+// The socket thread runs the sockets that must not slow down the main thread: the round's port, the
+// tethers that a leader holds, and the embedded daemon. Connections to a store are recognised here
+// and passed on to a thread of their own (store/store_thread.hpp).
 //
-// The main thread forks, and each fork costs it time for every socket of its own context; ten
-// thousand tethers therefore live here. Only values are posted between the two.
+// The main thread forks, and each fork takes longer with every socket in its own context. So ten
+// thousand tethers are here. The two threads exchange only values.
 //
-// Thread rule: constructed, started and stopped by the main thread; all that is posted runs on the
-// socket thread. Started on first use, so that a plain node without a daemon pays for no thread.
+// Thread rule: constructed, started and stopped by the main thread; posted handlers run on the
+// socket thread. It is started on first use, so that a node without a daemon has no such thread.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -24,20 +24,20 @@ namespace ddprun::launcher {
 
 class socket_thread {
  public:
-  // `told` gets a line, on the socket thread, for a handler that could not do its part: no memory,
-  // or a refusal of the system. The others go on.
+  // `told` gets a line, on the socket thread, when a handler has failed for lack of memory or an
+  // error of the system. Other handlers go on.
   explicit socket_thread(std::function<void(const std::string&)> told = [](const auto&) {});
-  // Stops the thread: handlers that have not begun by then never run.
+  // Stops the thread; handlers that have not begun never run.
   ~socket_thread();
   socket_thread(const socket_thread&) = delete;
   socket_thread& operator=(const socket_thread&) = delete;
 
-  // Starts the thread if it does not run yet. Errors: the system's, out of threads.
+  // Starts the thread unless it runs. Errors: the system's, out of threads.
   error_code start();
   void stop();
-  // The same without the wait: the thread ends while the caller does something else.
+  // Like stop(), but does not wait: the thread ends while the caller does something else.
   void ask_to_stop();
-  // False until the first start: nothing that is posted is heard before.
+  // False until the first start; posted handlers wait for that.
   bool started() const { return thread_.joinable(); }
 
   boost::asio::io_context& context() { return context_; }

@@ -25,7 +25,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr auto pause_between_tries = std::chrono::milliseconds(100);
 
-// It joins, asks to leave at once, and says goodbye.
+// A node that joins, asks to leave at once, and says goodbye.
 std::string bytes_of(const launch_options& options, const std::string& node,
                      const std::string& why) {
   hello words;
@@ -52,7 +52,7 @@ std::string bytes_of(const launch_options& options, const std::string& node,
          protocol::encode(agent_message(goodbye{}));
 }
 
-// One telling, on a loop of its own.
+// Sends one report, on a loop of its own.
 class teller {
  public:
   teller(cli::endpoint_address endpoint, std::string bytes)
@@ -64,7 +64,7 @@ class teller {
   }
 
  private:
-  // The node that is to hold the daemon may just be about to open it, also on this host.
+  // The node that has to open the daemon may be just about to, also on this host.
   void dial() {
     dialer_.start(endpoint_.host, endpoint_.port, {}, unable_report_limit,
                   [this](net::dial_result found) {
@@ -87,7 +87,7 @@ class teller {
                              });
   }
 
-  // To close with an unread answer would reset the connection, and could take our words from a
+  // Closing with an unread answer would reset the connection, which could discard our bytes at a
   // daemon that has not read them yet.
   void await_end() {
     socket_->async_read_some(boost::asio::buffer(answer_), [this](error_code error, std::size_t) {
@@ -110,7 +110,7 @@ class teller {
 void tell_run_unable(const launch_options& options, const std::string& node,
                      const std::string& why) {
   if (options.standalone || options.settings.nodes_max + options.settings.spares_max == 1) return;
-  // Which of several ports is this run's is not known: at the first may be another job's daemon.
+  // It is unknown which port is this run's: the first one may be another job's daemon.
   if (!options.more_ports.empty()) return;
   teller(options.endpoint, bytes_of(options, node, why)).run();
 }

@@ -13,7 +13,7 @@ constexpr std::size_t last_words_max = 512;
 
 constexpr std::size_t sentence_bytes_max = 200;
 
-// The exception that it was on its way out with when it was stopped.
+// Finds the exception with which it was exiting when it was stopped.
 bool take_failure_before_stop(cause& why, const worker_end& end) {
   if (end.tail_before_stop.empty()) return false;
   cause before = why;
@@ -52,7 +52,7 @@ cause cause_of(const worker_end& end, const std::string& recorded) {
       words = std::move(more);
       why.tail = recorded;
     } else if (words.error.empty() && !words.is_secondary) {
-      // No exception: a sentence, by a program that writes the file itself.
+      // Not an exception, but a sentence of a program that writes the file itself.
       words.error = first_of(recorded.substr(0, recorded.find('\n')), sentence_bytes_max);
     }
   }

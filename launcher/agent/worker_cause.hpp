@@ -1,6 +1,6 @@
-// What a worker's end says of why its round ends: what it died of, and its own last words.
+// Finds out from a worker's end why it has failed: how it ended, and its last output.
 //
-// Thread rule: pure function, but for the clock.
+// Thread rule: pure function, except for the clock.
 #pragma once
 
 #include "launcher/process/worker_group.hpp"
@@ -10,10 +10,11 @@
 
 namespace ddprun::launcher {
 
-// `recorded`: the exception that PyTorch's @record has kept of it, which counts more than what was
-// printed; empty: none. Round and node are the caller's to say. Of a success only how it ended.
+// `recorded` is the exception that PyTorch's @record has saved, which counts more than the output;
+// empty: none. The caller fills in round and node. For a success only its end is filled in.
 //
-// One that was stopped, and had told before of a failure that is no effect, was_failing.
+// A worker that was stopped after it had printed a failure of its own (not a secondary one) gets
+// was_failing.
 cause cause_of(const worker_end& end, const std::string& recorded);
 
 }  // namespace ddprun::launcher

@@ -43,7 +43,7 @@ std::string survivors_patience(const timers& timing) {
   return std::to_string(std::chrono::ceil<std::chrono::seconds>(told_after).count());
 }
 
-// Never those that the agent itself was given: they are of another round.
+// Never the agent's own variables, which belong to another round.
 void set_nccl_ids(environment_map& variables, const nccl_round_ids& nccl) {
   variables.erase("DDPRUN_NCCL_IDS");
   variables.erase("DDPRUN_NCCL_VERSION");
@@ -81,10 +81,10 @@ environment_map worker_environment(const launch_options& options, const worker_r
   set("TORCHELASTIC_RESTART_COUNT", number(round.restarts_used));
   set("TORCHELASTIC_MAX_RESTARTS", number(options.settings.restarts_max));
   set("TORCHELASTIC_RUN_ID", round.run_id);
-  // Python compares with exactly "True".
+  // PyTorch compares with exactly "True".
   const bool agent_store = options.settings.store == store_mode::agent;
   set("TORCHELASTIC_USE_AGENT_STORE", agent_store ? "True" : "False");
-  // Empty as with torchrun's --log-dir=/dev/null. Never the inherited one: that is of another run.
+  // Empty as with torchrun's --log-dir=/dev/null. Never the inherited one, which is another run's.
   set("TORCHELASTIC_ERROR_FILE", round.error_files.empty() ? "" : round.error_files.at(local_rank));
 
   set("DDPRUN_RUN_ID", round.run_id);
@@ -95,7 +95,7 @@ environment_map worker_environment(const launch_options& options, const worker_r
   set(std::string(session_variable), round.mark);
 
   if (!round.vault.empty()) set("DDPRUN_VAULT", round.vault);
-  // Never those of an agent round this one.
+  // Never the variables of an agent that has started this one.
   variables.erase("DDPRUN_SURVIVORS");
   variables.erase("DDPRUN_SURVIVORS_PATIENCE");
   if (!round.survivors.empty()) {
@@ -105,12 +105,12 @@ environment_map worker_environment(const launch_options& options, const worker_r
   variables.erase("DDPRUN_PROGRESS");
   if (!round.progress_files.empty()) set("DDPRUN_PROGRESS", round.progress_files.at(local_rank));
 
-  // What the person may have set to something else.
+  // The user may have set these.
   variables.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   if (!round.gloo_interface.empty()) {
     variables.try_emplace(std::string(gloo_interface_variable), round.gloo_interface);
   }
-  // Gloo asks for all addresses at once: 6 requests a rank in place of 4 + 3 * world size.
+  // With it Gloo asks for all addresses at once: 6 requests per rank instead of 4 + 3 * world size.
   variables.try_emplace("GLOO_ENABLE_STORE_V2_API", "1");
   if (chooses_threads(round.worker_count, inherited)) set("OMP_NUM_THREADS", "1");
   if (options.mpi_env) {
@@ -140,7 +140,7 @@ std::vector<std::string> worker_command_line(const launch_options& options,
   } else {
     command = {options.python, "-u"};
     if (options.module) command.emplace_back("-m");
-    // To torchrun it is one of Python's arguments.
+    // torchrun treats the script's name as an argument of Python, and so fills in placeholders.
     command.push_back(fill_in(options.program, {}, number));
   }
   std::vector<placeholder> values;
@@ -159,7 +159,7 @@ std::string worker_line_prefix(const launch_options& options, const worker_round
   const std::string rank = std::to_string(assigned.rank_first + local_rank);
   const std::string& chosen = options.output.prefix_template;
   if (chosen.empty() && assigned.world_size == 1) return {};
-  // The launcher's tag names the node.
+  // The tag of the host's launcher already names the node.
   if (chosen.empty() && options.output.is_tagged)
     return round.worker_count == 1 ? std::string() : "[" + rank + "] ";
   if (chosen.empty()) return "[" + round.node + ":" + rank + "] ";

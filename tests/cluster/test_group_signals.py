@@ -181,7 +181,7 @@ def test_sigusr1_to_every_process_reaches_each_worker_once(counting, workers_fir
                   "it is not passed on to ranks 0 and 1, which have it already")
     # The next one comes from nobody but this test, or the workers would have ended by now.
     counting.kill(signal.SIGUSR1)
-    counting.says("SIGUSR1 goes on to ranks 0 and 1")
+    counting.says("SIGUSR1 is passed on to ranks 0 and 1")
     assert counting.wait() == 0
 
 
@@ -194,7 +194,7 @@ def test_sigusr1_to_every_process_twice_reaches_each_worker_twice(counting):
             counting.says(f"rank {rank} signal {number}")
     assert "goes on" not in counting.err()
     counting.kill(signal.SIGUSR1)
-    counting.says("SIGUSR1 goes on to ranks 0 and 1")
+    counting.says("SIGUSR1 is passed on to ranks 0 and 1")
     assert counting.wait() == 0
 
 
@@ -222,7 +222,7 @@ def test_the_second_of_two_soon_after_each_other_is_known_too(cluster):
     agent.says("SIGUSR2 is not passed on to ranks 0 and 1")
     assert "goes on" not in agent.err()
     agent.kill(signal.SIGUSR1)
-    agent.says("SIGUSR1 goes on to ranks 0 and 1")
+    agent.says("SIGUSR1 is passed on to ranks 0 and 1")
     assert agent.wait() == 0
 
 
@@ -244,7 +244,7 @@ def test_sigusr1_by_the_name_of_ddprun_goes_on_to_workers(counting, how):
     # As a person would type it, but for the part that keeps it to this test's processes.
     everybody = f"{os.getpid()},{counting.pid}"
     subprocess.run([*how, everybody], check=True)
-    counting.says("SIGUSR1 goes on to ranks 0 and 1")
+    counting.says("SIGUSR1 is passed on to ranks 0 and 1")
     counting.kill(signal.SIGUSR1)
     assert counting.wait() == 0
 

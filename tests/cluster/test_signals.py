@@ -169,7 +169,7 @@ def test_usr1_goes_on_to_workers_that_know_it_and_ends_nothing(cluster):
     agent.kill(signal.SIGUSR1)
     agent.says("rank 0 hears")
     agent.says("a child hears")
-    agent.says("SIGUSR1 goes on to ranks 0 and 2")
+    agent.says("SIGUSR1 is passed on to ranks 0 and 2")
     agent.says("SIGUSR1 is not passed on to rank 1: without a handler for it a worker would die")
     agent.kill(signal.SIGTERM)
     assert agent.wait() == 143
