@@ -219,6 +219,7 @@ void agent::resize_terminals() {
 
 std::string agent::choose_gloo_interface(const assignment& assigned) {
   if (assigned.group_world_size == 1) return {};
+  // The user's choice takes precedence.
   if (find_variable(environment_, gloo_interface_variable) != nullptr) return {};
   std::vector<std::string> own = {options_.local_address, own_address_, assigned.master_address};
   // On the daemon's host own_address_ is a loopback address, which the other nodes cannot use.

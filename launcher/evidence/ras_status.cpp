@@ -58,6 +58,7 @@ std::string sentence_of_one(const json& communicator) {
       const auto found = own.find(each.first);
       return found == own.end() || found->second < each.second;
     });
+    // A rank without counts has not reported, which does not make it late.
     if (lagging == most.end() || own.empty()) continue;
     if (++count_behind > ranks_named_max) continue;
     behind += (behind.empty() ? "" : ", ") + std::to_string(number_at(rank, "rank"));

@@ -41,6 +41,7 @@ void log_files::shared::make_ready(const shared_file& one) {
 log_files::shared::answer log_files::shared::append(file_id id, std::string_view bytes, bool late) {
   std::unique_lock lock(mutex);
   const auto found = files.find(id);
+  // Bytes for a file that was closed or given up are dropped.
   if (found == files.end() || found->second->users == 0) return answer::room;
   file& one = *found->second;
   output_channel& to = one.channel;
@@ -333,6 +334,7 @@ void log_files::shared::break_off(const shared_file& one) {
       problem = one->path + " cannot be written: " + std::strerror(to.error) +
                 "; the workers go on, and lines that do not fit in memory are lost";
     }
+    // No worker writes to it any more, and the disk had its time.
     if (one->users == 0 && now >= *one->broken_since + values.patience) {
       lost.add(to.give_up());
       forget(one);

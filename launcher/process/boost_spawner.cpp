@@ -224,6 +224,7 @@ void boost_spawner::signal_group(pid_t pid, int signal) {
 
 std::vector<pid_t> boost_spawner::living_groups(const std::vector<pid_t>& groups) {
   for (const pid_t group : groups) {
+    // Orphans of the group that are our children would stay zombies in it.
     while (::waitpid(-group, nullptr, WNOHANG) > 0) {
     }
   }

@@ -205,6 +205,7 @@ void hear_signal(int signal) {
 // The agent is alive, but its loop does not run. It finds this report before the end of any of its
 // workers. From now on a round may begin without it, so a message about an older one is void.
 void strike(charge& known) {
+  // Without workers there is nothing to kill, and nothing to report.
   if (known.groups.empty()) return;
   if (known.holds_until_strike) known.bytes.clear();
   answer(guardian_word_kind::strikes, 0);

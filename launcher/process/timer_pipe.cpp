@@ -63,6 +63,7 @@ timer_pipe::timer_pipe(boost::asio::any_io_executor executor, const place& where
 timer_pipe::~timer_pipe() {
   struct stat facts {};
   if (path_.empty() || ::lstat(path_.c_str(), &facts) != 0) return;
+  // Another launcher may have replaced the pipe by its own.
   if (facts.st_dev == device_ && facts.st_ino == number_) ::unlink(path_.c_str());
 }
 
@@ -113,11 +114,13 @@ void timer_pipe::read() {
 }
 
 void timer_pipe::take(const workers::timer_request& request) {
+  // A release is always taken, because its process may be ending.
   if (request.expires_at >= 0 && !told_.is_ours(request.process)) {
     return warn_once("stranger", "ignored a timer of process " + std::to_string(request.process) +
                                      ", which is not a worker of this node");
   }
   if (timers_.take(request, clock::now(), unix_now())) return;
+  // Timers of dead processes make room.
   timers_.keep_if(told_.is_ours);
   if (timers_.take(request, clock::now(), unix_now())) return;
   warn_once("many", "ignored a timer, as there are " +

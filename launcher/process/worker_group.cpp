@@ -192,6 +192,7 @@ void worker_group::state::apply(const workers::find_program& effect) {
     return step(workers::program_found{place});
   }
   std::string path = path_variable(command);
+  // All workers mostly run the same program: one search is enough.
   if (name == found_name && path == found_path) {
     program = found;
     return step(workers::program_found{place});
@@ -200,6 +201,7 @@ void worker_group::state::apply(const workers::find_program& effect) {
       [name, environment = command.environment] { return find_program(name, environment); },
       [this, place, name, path](std::optional<std::optional<std::string>> answer) {
         if (!answer || !*answer) {
+          // Without a thread there was no search, which is a shortage and may pass.
           const int error = answer ? ENOENT : EAGAIN;
           return hear(workers::start_failed{place, {start_stage::find, error, name, {}}});
         }
@@ -238,6 +240,7 @@ void worker_group::state::apply(const workers::spawn& effect) {
 spawn_handlers worker_group::state::handlers_of(workers::place place) {
   spawn_handlers called;
   called.executed = while_alive(weak_from_this(), [this, place] {
+    // It is not needed any more, and each worker has its own.
     workers[place].command.environment = {};
     hear(workers::executed{place});
   });

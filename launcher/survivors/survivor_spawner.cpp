@@ -191,6 +191,7 @@ std::optional<spawned_child> survivor_spawner::give(const spawn_request& request
                            !request.output_terminal && !request.errors_terminal;
   unique_fd output = copy_of(one.output);
   unique_fd errors = copy_of(one.errors);
+  // It cannot become this worker, so a new process is started in its place.
   if (!is_the_same || !output || !errors || !give_round(one, request)) {
     end(one);
     return std::nullopt;

@@ -85,6 +85,7 @@ all_parts parts_of(const std::vector<node_word>& words) {
       const bool is_of_larger_world = one.of >= words.size();
       if (is_of_larger_world || aside.contains({one.of, one.what})) continue;
       common_part& part = all[one.of][{one.what.name, one.from}];
+      // Of two versions with one name and origin, only the newer is used.
       if (one.what.order < part.what.order) continue;
       if (one.what.order > part.what.order) part.holders.clear();
       part.of = one.of;

@@ -163,6 +163,7 @@ void copying::leave_to_buddy(const entry& newest) {
   const std::lock_guard lock(desk_.mutex);
   if (desk_.current != here_) return;
   const owned_version which{here_->group_rank, newest.what};
+  // The sending thread has it already.
   if (desk_.to_send && desk_.to_send->which() == which) return;
   desk_.to_send = std::make_shared<const outgoing>(
       outgoing{here_->group_rank, here_->memory, here_->disk, newest});

@@ -49,6 +49,7 @@ outcome send_file(line_stream& to, const sent_entry& one, const sent_file& sent,
                   const pace& go_on) {
   const auto file = open_below(one.folder.get(), one.below + sent.path, O_RDONLY);
   struct stat facts = {};
+  // A worker may have overwritten the file since it was listed.
   const bool is_same = file && ::fstat(file->get(), &facts) == 0 && S_ISREG(facts.st_mode) &&
                        static_cast<std::uint64_t>(facts.st_size) == sent.size &&
                        modified_ns(facts) == sent.modified_ns;
@@ -58,8 +59,10 @@ outcome send_file(line_stream& to, const sent_entry& one, const sent_file& sent,
   if (error) return failed_stream(error);
   worker::checksum sum;
   if (outcome done = send_content(to, file->get(), sent, sum, go_on); !done.is_done()) return done;
+  // A write during the copy would mix two versions under one valid checksum.
   if (::fstat(file->get(), &facts) != 0 || modified_ns(facts) != sent.modified_ns)
     return {.problem = sent.path + " was written to meanwhile", .has_changed = true};
+  // Only a file on disk has a known checksum; this copy is damaged, so another must be used.
   if (sent.checksum && *sent.checksum != sum.value())
     return {.problem = sent.path + " does not have its checksum", .is_damaged = true};
   if (const error_code lost = to.send("sum " + worker::checksum_text(sum.value()) + "\n"))
@@ -100,6 +103,7 @@ outcome receive_file(line_stream& from, const sent_file& sent, int folder, std::
   if (!told) return failed_stream(told.error());
   if (*told != "sum " + worker::checksum_text(sum.value()))
     return wrong_stream(sent.path + ", which does not have its checksum");
+  // Whether an entry is complete depends on these times, so the copy keeps them.
   if (!set_modified(file->get(), sent.modified_ns))
     return {.problem = "cannot write " + sent.path + ": " + last_system_error().message()};
   made.files.push_back({sent.path, sent.size, sum.value(), sent.modified_ns});
@@ -202,6 +206,7 @@ outcome receive_files(line_stream& from, const received_entry& head, int folder,
     const auto modified = whole_number<std::int64_t>(next_word(line));
     if (!is_file || !size || !modified) return wrong_stream("a malformed line");
     if (!is_of_entry(line, head.what.name)) return wrong_stream("a file of another entry");
+    // A sender must not write more to our disk than it has announced.
     if (*size > left) return wrong_stream("more than it announced");
     if (made.files.size() >= received_files_max) return wrong_stream("too many files");
     left -= *size;
@@ -210,6 +215,7 @@ outcome receive_files(line_stream& from, const received_entry& head, int folder,
       return done;
   }
   const bool is_whole =
+      // The marker comes last, and its time is the order of the entry.
       left == 0 && !made.files.empty() && made.files.back().modified_ns == head.what.order;
   return is_whole ? outcome() : wrong_stream("less than it announced");
 }

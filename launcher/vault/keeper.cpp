@@ -34,6 +34,7 @@ keeper::keeper(boost::asio::any_io_executor executor, wiring parts)
   const fs::path whole = fs::absolute(parts.wanted.disk, error).lexically_normal();
   desk_->wanted = std::move(parts.wanted);
   if (!error) desk_->wanted.disk = whole.string();
+  // The path identifies the job's folder, so two spellings must not differ.
   while (desk_->wanted.disk.size() > 1 && desk_->wanted.disk.ends_with('/'))
     desk_->wanted.disk.pop_back();
   desk_->mark = std::move(parts.mark);
@@ -96,11 +97,13 @@ void keeper::watch_preparation(std::uint64_t seen, int silent) {
     if (moved_told_ != moved && restoring_) restoring_(moved - moved_before_);
     moved_told_ = moved;
     const std::uint64_t now = desk_->progress;
+    // Any progress shows that the disk is alive, however slow it is.
     if (now != seen) return watch_preparation(now, 0);
     if ((silent + 1) * preparation_interval < patience) return watch_preparation(now, silent + 1);
     desk_->tell(note_level::warning, desk_->wanted.disk +
                                          " does not answer: workers are started without what is "
                                          "kept there");
+    // The next preparation must not wait behind the one that hangs.
     desk_->is_silent = true;
     const auto then = std::exchange(ready_, nullptr);
     give_up();
@@ -117,6 +120,7 @@ void keeper::start_copying() {
   if (std::exchange(is_copying_, true)) return;
   try {
     const signals_blocked blocked;
+    // Detached, because a thread whose disk hangs cannot be joined.
     std::thread([shared = desk_] { copying(*shared).run(); }).detach();
     std::thread([shared = desk_] { buddy_copying(*shared).run(); }).detach();
     std::thread([shared = desk_] { memory_guard(*shared).run(); }).detach();
@@ -127,6 +131,7 @@ void keeper::start_copying() {
 }
 
 void keeper::save_now() {
+  // Without the thread there is nothing to copy yet.
   if (is_copying_) desk_->hurry();
 }
 

@@ -88,17 +88,21 @@ std::string preparation::run(const round_place& place, bool has_failed, std::uin
     desk_.tell_once("memory", "cannot open " + here->memory + ": " + memory.error().message());
     return {};
   }
+  // No worker is alive here, so the writers of hollow files are gone.
   remove_hollow(memory->get());
   if (has_failed) set_aside(*here, memory->get());
   const bool is_agreed = place.is_together && take_common(place, *here, memory->get());
+  // The round was given up meanwhile, and a newer preparation owns the folder now.
   if (desk_.ticket != ticket_) return {};
   const bool is_empty = complete(group_rank, memory->get()).empty();
+  // Without an agreement this node goes on from its own newest entry.
   if (!is_agreed && (looks_at_disk_ || is_empty) && !here->disk.empty())
     put_back(*here, memory->get());
   const std::vector<entry> now = complete(group_rank, memory->get());
   trial_.begin(now.empty() ? std::nullopt : std::optional(now.back().what));
 
   const std::lock_guard lock(desk_.mutex);
+  // From here on the copying thread looks at this folder.
   if (desk_.ticket == ticket_) desk_.current = here;
   desk_.changed.notify_all();
   return here->memory;
@@ -301,6 +305,7 @@ void preparation::put_back(const shelf& here, int memory) {
         static_cast<std::size_t>(std::count_if(found.begin(), found.end(), [&](const entry& one) {
           return one.what.order > *order_in(name);
         }));
+    // Older entries are not needed once enough newer ones are in memory.
     if (newer >= vault::put_back || desk_.ticket != ticket_) return;
     put_one_back(here, memory, name);
   }
@@ -321,11 +326,13 @@ void preparation::put_one_back(const shelf& here, int memory, const std::string&
   }
   const std::vector<found_file> files = list_files(memory);
   for (const entry& one : complete_entries(files)) {
+    // Memory already has this entry, or a newer one of its name.
     if (one.what.name == wanted->what.name && one.what.order >= wanted->what.order) return;
   }
   std::uint64_t size = 0;
   for (const kept_file& one : wanted->files)
     size += one.size;
+  // Restoring it would make the memory guard remove something else.
   if (occupied_by(files) + size > desk_.limit) {
     desk_.tell(note_level::warning, wanted->what.name + " (" + size_text(size) +
                                         ") is not put back: the vault may take " +

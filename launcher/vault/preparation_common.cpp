@@ -133,6 +133,7 @@ node_word preparation::own_word(const round_place& here) {
 }
 
 bool preparation::take_common(round_place here, const shelf& own, int memory) {
+  // With the workers' own store there is none yet at this point.
   if (here.store_port == 0) {
     if (here.nodes == 1) return false;
     desk_.tell_once("common",
@@ -140,6 +141,8 @@ bool preparation::take_common(round_place here, const shelf& own, int memory) {
                     "goes on from its newest");
     return false;
   }
+  // Without the leader's mark, nodes without a vault write no word, and an agreement would wait for
+  // them in vain.
   if (!here.has_leader_vault) {
     desk_.tell_once("common",
                     "node 0 has no --vault, or an older ddprun: the nodes keep no copies for each "
@@ -163,6 +166,7 @@ bool preparation::take_common(round_place here, const shelf& own, int memory) {
       why);
   was_silent_ = !found && why.is_silence;
   if (!found) {
+    // A preparation that was given up has nothing to report.
     if (goes_on()) {
       desk_.tell_once("common", "the nodes have not agreed on one entry (" + why.problem +
                                     "): each goes on from its newest");
@@ -245,6 +249,7 @@ bool preparation::fetch(const round_place& here, const shelf& own, int memory, c
     const bool is_here = holder == here.group_rank;
     const std::string where = is_here ? "this node" : "node " + std::to_string(holder);
     const auto other = is_here ? peer_here() : peer_of(here, found, holder);
+    // A node may hold an entry without serving copies (no port, or no address).
     if (!other) continue;
     origin from;
     restoring told(desk_, wanted.name, where);
@@ -383,6 +388,7 @@ void preparation::hide(const round_place& here, const shelf& own, int memory, co
   for (const foreign_folder& one : foreign_folders(desk_.wanted.disk, here.group_rank)) {
     if (one.of < here.nodes) hide_newer(one.path, order_of(one.of));
   }
+  // One node reports it for all.
   if (here.group_rank != 0 || !found.choice.is_any_newer) return;
   if (found.choice.parts.empty()) {
     desk_.tell(note_level::warning, "no entry is on every node that has saved one (nodes " +

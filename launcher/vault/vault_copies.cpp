@@ -39,6 +39,7 @@ outcome copy_bytes(int from, int to, const std::string& path, std::uint64_t size
     if (got < 0) return system_problem("cannot read " + path);
     const std::string_view bytes(piece.data(), static_cast<std::size_t>(got));
     copied += bytes.size();
+    // The buffer is a byte larger than the file, so growth is noticed, too.
     if (copied > size || (bytes.empty() && copied != size)) return changed_problem(path);
     if (bytes.empty()) return {};
     sum.add(bytes);
@@ -112,6 +113,7 @@ outcome put_file_back(int kept, const kept_file& file, int memory, const pace& g
   if (!to) return {.problem = "cannot create " + file.path + ": " + to.error().message()};
   worker::checksum sum;
   outcome copied = copy_bytes(from->get(), to->get(), file.path, file.size, sum, go_on);
+  // On disk no worker writes, so another size means damage.
   if (copied.has_changed) return damaged("has another size");
   if (!copied.is_done()) return copied;
   if (sum.value() != file.checksum) return damaged("does not have its checksum");
@@ -178,6 +180,7 @@ outcome keep_by(const std::string& disk, const version& what, std::string_view m
   const auto folder = open_folder(disk);
   if (!folder) return {.problem = "cannot open " + disk + ": " + folder.error().message()};
   const std::string unfinished = unfinished_name(mark);
+  // A copy that was given up may have left one.
   remove_below(folder->get(), unfinished);
   if (::mkdirat(folder->get(), unfinished.c_str(), 0700) != 0)
     return system_problem("cannot create a folder in " + disk);

@@ -166,6 +166,7 @@ void hide_newer(const std::string& disk, std::int64_t order) {
   const auto folder = open_folder(disk);
   if (!folder) return;
   for (const std::string& name : kept_folders(disk)) {
+    // The folders are sorted, newest first.
     if (*order_in(name) <= order) break;
     rename_aside(folder->get(), name, hidden_prefix);
   }

@@ -53,6 +53,7 @@ entry gather(const files& found, std::string_view name, const found_file& marker
   made.what = {marker.modified_ns, std::string(name)};
   const auto take = [&](const found_file& one) {
     if (one.path == marker.path || one.kind == file_kind::folder) return;
+    // These notes are newer than the marker, and would make the entry incomplete.
     if (is_snapshot(name) && split_last(one.path).name.starts_with(note_of_snapshot)) return;
     if (one.kind == file_kind::strange)
       made.problem = one.path + " is neither a file nor a folder";
@@ -77,6 +78,7 @@ entry gather(const files& found, std::string_view name, const found_file& marker
 bool is_complete(const entry& one) {
   const bool is_alone =
       one.files.size() == 1 && one.files.back().path == one.what.name + std::string(marker_name);
+  // A marker without its file or folder marks nothing.
   return !is_alone && std::all_of(one.files.begin(), one.files.end(), [&](const found_file& file) {
     return file.modified_ns <= one.what.order;
   });

@@ -104,6 +104,7 @@ error_code zygote::state::start(const options& options) {
   request.program = options.program;
   request.argv = options.command;
   request.environment = with_site_zip(options.environment, path_for_others(site));
+  // Its standard output is the socket, so only standard error is a pipe.
   request.capture = false;
   request.standard_output = sockets->theirs.get();
   request.standard_error = errors->write.get();
