@@ -41,16 +41,16 @@
 
 namespace {
 
-// From a signal of the head's end to when this process is given up, beside its workers' grace.
+// When the head ends, this process is killed that long after its workers' grace is over.
 constexpr auto leaving_limit = std::chrono::seconds(15);
 
 int usage(const ddprun::cli::usage_error& error) {
-  // Without a text another process says it.
+  // Without a text, another process reports the error.
   if (!error.text.empty()) std::fprintf(stderr, "ddprun: %s\n", error.text.c_str());
   return ddprun::usage_exit_code;
 }
 
-// The same, and the other nodes of the run hear of it.
+// Reports the error, and tells the other nodes of the run.
 int unable(const ddprun::launcher::launch_options& options, const ddprun::cli::usage_error& error) {
   const int code = usage(error);
   const std::string node =
@@ -59,7 +59,7 @@ int unable(const ddprun::launcher::launch_options& options, const ddprun::cli::u
   return code;
 }
 
-// The same where the command line itself cannot be read, as far as it can.
+// The same if the command line cannot be parsed, as far as it can be understood.
 int refuse(const std::vector<std::string>& words, const ddprun::environment_map& environment,
            const ddprun::cli::usage_error& error) {
   if (error.text.empty()) return usage(error);
@@ -86,7 +86,8 @@ ddprun::launcher::agent_identity make_identity(const ddprun::launcher::launch_op
   return identity;
 }
 
-// `head`: the one on another host that has ordered this agent; null: a person has typed it.
+// `head` is the one on another host that has ordered this agent; null: a user has typed the
+// command.
 int run_agent(const std::vector<std::string>& words, ddprun::environment_map environment,
               ddprun::launcher::ssh::ordered_agent* head) {
   std::string placed_by;  // the engine that has said where this is; empty: none was asked
@@ -105,12 +106,12 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
     return 0;
   }
   auto options = std::get<ddprun::launcher::launch_options>(std::move(outcome));
-  // The daemon that a head names is its own where no agent may open one.
+  // If no agent may open a daemon, the daemon that the head names is its own.
   const bool is_heads = head != nullptr && options.embed == ddprun::launcher::embed_policy::never;
   options.starts_once = is_heads || ddprun::launcher::hosts::starts_each_once(environment);
   const auto tie_to_engine =
       ddprun::launcher::hosts::settle_with_engines(environment, options, placed_by);
-  // Once: a folder of PATH that hangs later is not to hold up a restart.
+  // Looked up only once, because a folder of PATH may hang later and must not delay a restart.
   options.python = ddprun::launcher::python_program(environment);
   if (const ddprun::cli::checked error = ddprun::launcher::check_files(options, environment))
     return unable(options, *error);
@@ -153,7 +154,7 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
   return code;
 }
 
-// The first word, and what it does with those behind it.
+// A first word of the command line, and the function for the words after it.
 struct subcommand {
   std::string_view name;
   int (*run)(const std::vector<std::string>& words, const ddprun::environment_map& environment);

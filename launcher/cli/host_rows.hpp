@@ -1,7 +1,6 @@
 // The rows of the option table for several hosts from one command line, over ssh. They are read
 // where the hosts are started (launcher/hosts/ssh/plan.hpp), before anything else; the agents
 // started there never see them.
-// are started there never see them.
 #pragma once
 
 #include "launcher/cli/option_table.hpp"

@@ -19,7 +19,7 @@ duration health_cool_down::pause() const {
 
 std::string health_cool_down::judge(const std::string& found, time_point now) {
   if (!found.empty()) {
-    // A cool-down that was cut off is still the same time.
+    // A cool-down that was cut short counts as the same failure.
     if (last_.empty()) times_ = times_ > 0 && now - last_seen_ < until_forgotten ? times_ + 1 : 1;
     last_ = found;
     last_seen_ = now;
@@ -31,7 +31,8 @@ std::string health_cool_down::judge(const std::string& found, time_point now) {
     last_.clear();
     return {};
   }
-  // Without the time that is left: a text that changes with each look would be news each time.
+  // The text does not have the remaining time: if it changed with each look, each look would be
+  // news.
   return fmt::format(
       "{} (its checks pass now, but this was time {} within an hour: they have to pass for {})",
       last_, times_, to_text(pause()));

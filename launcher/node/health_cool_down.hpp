@@ -1,11 +1,11 @@
-// How long a node that becomes unhealthy again and again sits out, though its checks pass by now: a
-// GPU or a disk that comes and goes would fail one round after the other.
+// Decides how long a node that keeps becoming unhealthy sits out after its checks pass again: a GPU
+// or disk with an intermittent fault would fail one round after the other.
 //
-// Once costs nothing: the node is back as soon as its checks pass. After the second time within an
-// hour they must have passed for `step`, and for twice as long with each time more, 32 times `step`
-// at most. An hour without trouble, and all is forgotten.
+// The first time costs nothing: the node is back as soon as its checks pass. After the second time
+// within an hour they must have passed for `step`, and for twice as long after each further one, up
+// to 32 times `step`. After an hour without a failure it starts over.
 //
-// Thread rule: pure; moments do not go back.
+// Thread rule: pure; times must not go backwards.
 #pragma once
 
 #include "rendezvous/base/time.hpp"
@@ -18,9 +18,9 @@ class health_cool_down {
  public:
   explicit health_cool_down(duration step) : step_(step) {}
 
-  // What the checks have found now. Empty: nothing. Returns what the others are to know of it:
-  // that, or, as long as the node has to sit out all the same, what was found last and why that
-  // counts.
+  // `found` is the result of the checks; empty: healthy. Returns what the other nodes have to know:
+  // `found`, or, while the node still sits out, what was found last and why that counts; empty: the
+  // node is healthy.
   std::string judge(const std::string& found, time_point now);
 
  private:

@@ -8,7 +8,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// Most restarts are over by then, and are not to share their processor with a look.
+// Most restarts are over by then, and the look must not compete with them for a CPU.
 constexpr std::chrono::milliseconds until_own_look{200};
 
 }  // namespace
@@ -43,13 +43,14 @@ void node_health::check(round_number round) {
   boost::asio::post(executor_, while_alive(alive_.watch(), [this, round] { tell(round); }));
 }
 
-// The look after the round before stays: most restarts are faster than it, and it would never come.
+// Does not cancel a look after the last round: most restarts are faster than a look, which would
+// then never finish.
 void node_health::rest() {
   is_resting_ = true;
   again_.cancel();
 }
 
-// One that still runs, from a look before, answers for this one, too.
+// A command that still runs from an earlier check also answers this one.
 void node_health::run_command(round_number round) {
   if (std::exchange(is_running_, true)) return;
   hook_call call;

@@ -1,11 +1,12 @@
-// Whether this node is fit for another round, by --health-check's command and by what the kernel
-// and NVIDIA's driver say: after each round that failed, and while the node sits out for that.
+// Decides whether this node is fit for another round, by --health-check's command and by what the
+// kernel and NVIDIA's driver report: after each failed round, and while the node sits out.
 //
-// What the kernel says never holds up a restart: it is looked at beside it, a moment later, and
-// heard when it is known. The command is waited for, up to its limit. A node that becomes unhealthy
-// again and again is unhealthy for a while longer than its checks say (health_cool_down).
+// The kernel's reports never delay a restart: they are read a moment later, and reported when they
+// are known. The command is waited for, up to its limit. A node that keeps becoming unhealthy stays
+// so for a while after its checks pass (health_cool_down).
 //
-// Thread rule: the main thread; `heard` and `say` come from the executor, never from inside a call.
+// Thread rule: the main thread; `heard` and `say` are called from the executor, never from inside a
+// call.
 #pragma once
 
 #include "launcher/cli/health_options.hpp"
@@ -26,25 +27,25 @@ namespace ddprun::launcher {
 
 class node_health {
  public:
-  // `unhealthy`: what was found; empty: nothing. Once with the number of the round that `check` was
-  // given, and later with 0 where that has changed.
+  // `unhealthy`: what was found; empty: the node is healthy. Called once with the round given to
+  // `check`, and later with 0 when it has changed.
   using heard_handler = std::function<void(round_number round, const std::string& unhealthy)>;
-  // What the person is told: that the node is unhealthy, or healthy again. Before `heard`.
+  // Tells the user that the node is unhealthy, or healthy again; called before `heard`.
   using say_handler = std::function<void(note_level level, const std::string& text)>;
-  // Looks at the node without asking anybody; blocks. Empty: all is well.
+  // Looks at the node without running a command; blocks. Empty: the node is healthy.
   using own_look = std::function<std::string()>;
 
-  // `command`: none: nobody has asked for it. `look` may be empty.
+  // `command` is null without --health-check. `look` may be empty.
   node_health(boost::asio::any_io_executor executor, health_options options,
               std::unique_ptr<hook_runner> command, own_look look, heard_handler heard,
               say_handler say);
   node_health(const node_health&) = delete;
   node_health& operator=(const node_health&) = delete;
 
-  // A round has failed here or elsewhere.
+  // A round has failed, on this node or another.
   void check(round_number round);
-  // Workers of another one are started here: nothing is to disturb them, but for one look of the
-  // node's own after the round before.
+  // Workers of another round are started here: nothing may disturb them, except the one look that
+  // follows the last round.
   void rest();
 
  private:
@@ -73,7 +74,7 @@ class node_health {
   lifetime alive_;
 };
 
-// "GPU 3 fell off the bus (--health-check: exit code 1)"; empty: it went well.
+// "GPU 3 fell off the bus (--health-check: exit code 1)"; empty: the command succeeded.
 std::string health_problem(const hook_end& end);
 
 }  // namespace ddprun::launcher

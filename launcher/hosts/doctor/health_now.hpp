@@ -21,17 +21,14 @@ namespace ddprun::launcher::doctor {
 // One line; empty: nothing was found.
 std::string health_now(const std::filesystem::path& root, const environment_map& environment);
 
-// Reads nvidia-smi's CSV without a header: "0, None
-// 3, Reset
-// " -> "GPU 3 needs: Reset".
+// Reads nvidia-smi's CSV without a header: "0, None\n3, Reset\n" -> "GPU 3 needs: Reset".
 std::string judge_recovery(const std::string& csv);
 
 // Reads nvidia-smi's CSV of each GPU's index, retired pages and errors, and of its bus address,
-// pending and failed remapping: "0, No, 2
-// " and "00000000:07:00.0, Yes, No
-// " -> "GPU 0: 2 uncorrected memory errors ...; GPU 00000000:07:00.0: ...". A driver that says what
-// its GPUs need (`knows_recovery`) has already considered what a reset repairs, so only failed
-// remapping counts.
+// pending and failed remapping: "0, No, 2\n" and "00000000:07:00.0, Yes, No\n" -> "GPU 0: 2
+// uncorrected memory errors ...; GPU 00000000:07:00.0: ...". A driver that reports what its GPUs
+// need (`knows_recovery`) has already considered what a reset repairs, so only a failed remapping
+// counts.
 std::string judge_gpu_memory(const std::string& errors_csv, const std::string& remapped_csv,
                              bool knows_recovery);
 

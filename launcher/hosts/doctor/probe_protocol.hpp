@@ -1,11 +1,9 @@
 // The protocol at a probe port, from the side of the node that is asked: what bytes mean, and the
 // answers.
 //
-// asker: "ddprun doctor 1
-// " -> this node's token, 32 bytes;
+// asker: "ddprun doctor 1\n" -> this node's token, 32 bytes;
 // asker: "t" -> this node's clock: 8 bytes, little-endian, ns since 1970;
-// asker: "b", 8 bytes with a length, and that many bytes of any kind -> "k" when the last one is
-// here.
+// asker: "b", 8 bytes with a length, and that many bytes of any kind -> "k" after the last one.
 //
 // Bytes may arrive in any pieces. A peer that starts otherwise is a stranger and gets no answer.
 #pragma once

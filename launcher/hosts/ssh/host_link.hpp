@@ -7,7 +7,6 @@
 //
 // Thread rule: the executor's thread. Ownership: owns the process and its pipes. Handlers are
 // called from the loop; `ended` is the last one and may destroy the link.
-// from the loop; `ended` is the last one and may destroy the link.
 #pragma once
 
 #include "launcher/hosts/ssh/host_stream.hpp"

@@ -22,16 +22,16 @@ namespace {
 
 constexpr std::string_view signal_word = "signal ";
 
-// What a signal does by default, until the agent listens to it: so one can tell that from what it
-// does once the agent has stopped to listen.
+// Does what the signal does by default. As an explicit handler it marks the time before the agent
+// handles signals, which must differ from the time after it has stopped handling them.
 void end_at_once(int number) {
   ::_exit(exit_code_of_signal(number));
 }
 
-// The head's word may come when the run is over and the agent, which has heard that elsewhere, is
-// on its way out: the signal would then end it before its last word. A second listener keeps a
-// signal from that. Where the agent stops listening in this very moment it makes no difference
-// which of the two is first.
+// The head's message may come when the run is over and the agent, which has heard so from the
+// daemon, is about to exit: the signal would then kill it before it has reported its end. A second
+// listener keeps the signal from doing so. If the agent stops listening at that very moment, either
+// order is fine.
 class signal_sender {
  public:
   void send(int number) {
@@ -43,7 +43,7 @@ class signal_sender {
   }
 
  private:
-  boost::asio::io_context context_;  // never run: what the second one hears is forgotten
+  boost::asio::io_context context_;  // never run, so what the second one receives is dropped
   boost::asio::signal_set second_listener_{context_};
 };
 

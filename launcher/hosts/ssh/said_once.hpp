@@ -1,8 +1,8 @@
-// Of what many agents of one run say, each line is shown once: they all report the start of a
-// round, its failure and its end in the same words.
+// Shows each line that many agents of a run print only once: they all report the start, the failure
+// and the end of a round in the same words.
 //
-// A line is shown as often as the host repeats it that says it most often: a host that repeats a
-// line means it again.
+// A line is shown as often as the host that repeats it most often has printed it, because a host
+// that repeats a line means it again.
 #pragma once
 
 #include <cstddef>
