@@ -45,7 +45,7 @@ TEST_CASE("a round needs far less than may be silent at its port") {
   wanted.group_world_size = 2;
   CHECK(needed_connections(wanted) == 2 * 16 + 2);
   CHECK(mute_connections(wanted) > 16 * 32);
-  // Else the clients of the round before would be cut for nothing, under a common limit.
+  // A common limit must not cut the clients of the previous round without need.
   const limit common(1024);
   CHECK(needed_connections(wanted) + 100 < round_connections(8, 0));
   CHECK(mute_connections(wanted) > round_connections(8, 0));

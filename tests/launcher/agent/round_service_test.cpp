@@ -26,7 +26,7 @@ struct service_at_work {
                         [this](core::agent_event event) { events.push_back(std::move(event)); },
                         [](note_level, const std::string&) {}};
 
-  // The newest event of this kind that came after `from`.
+  // Returns the newest event of this kind that came after `from`.
   template <typename Event>
   std::optional<Event> newest(std::size_t from) {
     std::optional<Event> found;
@@ -71,7 +71,7 @@ TEST_CASE("a late word about a tether of the last round does not hit one of this
   CHECK(id != old_id);
   CHECK(old.closed());
 
-  // What the main thread decided about the old one while the new round was being opened.
+  // The main thread decided this about the old member while the new round was being opened.
   f.service.refuse(old_id, "round 1 is over");
   f.service.answer(id, 7);
   REQUIRE(run_until(f.io, [&] { return now.lines() != 0; }));
@@ -79,8 +79,8 @@ TEST_CASE("a late word about a tether of the last round does not hit one of this
   CHECK_FALSE(now.closed());
 }
 
-// With so few descriptors left that a part of what the round needs cannot be made, one less each
-// time: what a client comes for is there when the round is open, or the round is not opened.
+// Each time one descriptor less is left, so that each part of the service fails once: either the
+// round is open and its clients get what they need, or it is not opened.
 TEST_CASE("a round for whose service there are no descriptors fails in one line") {
   for (std::size_t left = 0; left < 4; ++left) {
     service_at_work f;

@@ -1,4 +1,4 @@
-// The word that this node cannot take part goes to this run's daemon, and to nobody else's.
+// A node that cannot take part tells its own run's daemon, and no other.
 #include "launcher/agent/unable_report.hpp"
 
 #include "rendezvous/base/unique_fd.hpp"
@@ -27,7 +27,7 @@ struct door {
     port = ntohs(place.sin_port);
   }
 
-  // It is asked after the word was said: whoever has connected is in the backlog.
+  // Called after the report was sent, so a connection would be in the backlog.
   bool was_knocked_at() const {
     pollfd entry{socket.get(), POLLIN, 0};
     return ::poll(&entry, 1, 0) == 1;

@@ -38,10 +38,10 @@ TEST_CASE("a worker that was stopped at work, or by what others did, was not") {
   CHECK_FALSE(cause_of(stopped(""), "").was_failing);
   CHECK_FALSE(cause_of(stopped("step 3\n"), "").was_failing);
   CHECK_FALSE(cause_of(stopped(gone), "").was_failing);
-  // It has caught that one, and gone on.
+  // The program has caught that exception and gone on.
   const std::string since(1000, '.');
   CHECK_FALSE(cause_of(stopped(raised("ValueError: retried") + since), "").was_failing);
-  // What it says of our signal is no failure of its own.
+  // Its reaction to our signal is not a failure of its own.
   worker_end end = stopped("step 3\n");
   end.tail += raised("KeyboardInterrupt");
   CHECK_FALSE(cause_of(end, "").was_failing);

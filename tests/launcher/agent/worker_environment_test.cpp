@@ -9,7 +9,7 @@ using ddprun::environment_map;
 
 namespace {
 
-// Node 1 of a round of 2 + 3 workers.
+// Node 1 of a round with 2 + 3 workers.
 ddprun::launcher::worker_round second_node() {
   ddprun::launcher::worker_round round;
   round.instance = 77;
@@ -238,7 +238,7 @@ TEST_CASE("placeholders in arguments are filled in") {
       {"{{{rank}}} {{{{rank}}}}", "{3} {{rank}}"},
       {"{{rank} {rank}}", "{3 3}"},
       {"{{other}} }}{{ {rank }} {{rank", "{{other}} }}{{ {rank }} {{rank"},
-      // Hydra and OmegaConf, Jinja, GitHub's workflows, JSON.
+      // Syntax of Hydra and OmegaConf, Jinja, GitHub's workflows, JSON.
       {"out=${hydra:runtime.cwd}/${rank}/{rank}", "out=${hydra:runtime.cwd}/${rank}/3"},
       {"${oc.env:RANK} ${world_size} ${nnodes}", "${oc.env:RANK} ${world_size} ${nnodes}"},
       {"{{ rank }} {% rank %} ${{rank}}", "{{ rank }} {% rank %} ${{rank}}"},

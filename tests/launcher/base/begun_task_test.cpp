@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Work that is done when the test says so.
+// Work that ends when the test says so.
 struct gate {
   std::promise<void> opened;
 

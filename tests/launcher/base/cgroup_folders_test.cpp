@@ -1,4 +1,4 @@
-// Where our cgroup is, by what the system says of cgroups and mounts.
+// Finds our own cgroup from the system's files about cgroups and mounts.
 #include "launcher/base/cgroup_folders.hpp"
 
 #include "tests/support/catch.hpp"
@@ -28,7 +28,7 @@ TEST_CASE("the folder of our cgroup is found below where version 2 is mounted") 
   CHECK(folder("0::/user.slice/session-3.scope\n", unified) ==
         "/sys/fs/cgroup/user.slice/session-3.scope");
   CHECK(folder("0::/\n", unified) == "/sys/fs/cgroup");
-  // Beside version 1.
+  // Mounted beside version 1.
   CHECK(folder("12:pids:/a\n1:name=systemd:/b\n0::/c\n",
                "36 35 0:32 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
                "37 35 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n") ==
@@ -67,7 +67,7 @@ TEST_CASE("the folders round ours are listed from the innermost to the mount") {
   CHECK(own_cgroup_folders(node.path, "memory").empty());  // that is not mounted
   write("cgroup", "0::/\n");
   CHECK(own_cgroup_folders(node.path) == list{groups});
-  // Of a container whose place is not below what it sees, the mount is all there is.
+  // In a container whose cgroup is outside of what it sees, only the mount is left.
   write("cgroup", "0::/../pod\n");
   CHECK(own_cgroup_folders(node.path) == list{groups});
 }

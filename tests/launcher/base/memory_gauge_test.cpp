@@ -1,4 +1,4 @@
-// How much memory is left, by what the files of a node say.
+// How much memory is left, according to the files of a node.
 #include "launcher/base/memory_gauge.hpp"
 
 #include "tests/support/catch.hpp"

@@ -4,7 +4,7 @@
 
 namespace ddprun::launcher {
 
-// As one of /proc whose process has ended since it was opened.
+// As a file of /proc whose process has ended since it was opened.
 TEST_CASE("a file that can be opened and not read has no text") {
   CHECK(whole_text("/proc/self/fd").empty());
   CHECK_FALSE(first_line("/proc/self/fd"));

@@ -1,4 +1,4 @@
-// What ddprun makes of a command line that is written as one string.
+// Parses a command line that is written as one string.
 #pragma once
 
 #include "launcher/cli/options.hpp"
@@ -28,7 +28,7 @@ inline launcher::launch_options options_of(const std::string& line,
   return std::get<launcher::launch_options>(outcome);
 }
 
-// Of a line that cannot be meant; empty when there is none.
+// The error for a wrong line; empty: the line is right.
 inline std::string usage_error_of(const std::string& line,
                                   const environment_map& environment = {}) {
   const auto outcome = launcher::parse_options(words(line), environment);

@@ -5,7 +5,7 @@
 
 using namespace ddprun::launcher;
 
-// That bash takes the one for it is tested with a real one, in tests/cluster/test_arguments.py.
+// tests/cluster/test_arguments.py tries the scripts in a real bash.
 TEST_CASE("completions name every option that works, and no other") {
   for (const std::string& script :
        {bash_completion(launcher_command()), zsh_completion(launcher_command())}) {

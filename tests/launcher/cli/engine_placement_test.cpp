@@ -1,4 +1,4 @@
-// What a cluster's own engine says stands in for what the person left out, and for nothing else.
+// The cluster's engine fills in what the user left out, and nothing else.
 #include "tests/launcher/cli/command_line.hpp"
 
 namespace ddprun::launcher {
@@ -167,7 +167,7 @@ TEST_CASE("the static form of a pod is that of an elastic run where a range is t
   environment_map first = pod;
   first["PET_NODE_RANK"] = "0";
   CHECK(tests::options_of("--nnodes=2:4 train.py", first).embed == embed_policy::always);
-  // By hand it is a contradiction, as ever.
+  // If both are typed, it is a contradiction, as always.
   CHECK(tests::usage_error_of("--nnodes=2:4 --node-rank=1 --master-addr=h train.py")
             .starts_with("--nnodes=2:4: nodes that meet at --master-addr have ranks by hand"));
 }

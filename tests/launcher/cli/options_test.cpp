@@ -82,7 +82,7 @@ TEST_CASE("dashes, underscores, prefixes and both forms of values mean the same"
   CHECK(options_of("--rdzv_end=h --rdzv_id=x --nnode=2 a.py").settings.nodes_max == 2);
   CHECK(options_of("--no-python a.out").no_python);
   CHECK(options_of("--no_py a.out").no_python);
-  // What names one option of torchrun does so here, whatever we have added.
+  // An abbreviation that names one option of torchrun still does, whatever options we have added.
   CHECK(options_of("--max=3 a.py").settings.restarts_max == 3);
   CHECK(options_of("--node=3 a.py").node_rank == 3U);
   CHECK(options_of("--spar=3 a.py").settings.spares_max == 3);
@@ -101,11 +101,11 @@ TEST_CASE("everything after the script is the script's") {
   CHECK(options.settings.nodes_max == 1);
   CHECK(options.arguments == words("--nnodes 3:2 -- --help -m"));
   CHECK(options_of("-- --odd-name.py x").program == "--odd-name.py");
-  // argparse, and so torchrun, drops the first one.
+  // argparse, and so torchrun, drops the first "--".
   CHECK(options_of("a.py -- x -- y").arguments == words("x -- y"));
   CHECK(options_of("a.py -- --").arguments == words("--"));
   CHECK(options_of("a.py x -- y").arguments == words("x -- y"));
-  // Only that one, wherever it stands.
+  // Only the first one, wherever it is.
   CHECK(options_of("-- a.py x").arguments == words("x"));
   CHECK(options_of("-- a.py -- x").arguments == words("-- x"));
   CHECK(options_of("--no-python -- echo -- x").arguments == words("-- x"));
@@ -386,7 +386,7 @@ TEST_CASE("a PyTorch that knows which store is the launcher's keeps it") {
   }
   for (const char* const torch : {"2.11.0", "2.13.9", "1.20.0", "", "2", "x.y"})
     CHECK(mode(own, torch) == store_mode::worker);
-  // PyTorch is not asked when it does not matter.
+  // PyTorch's version is not looked up if it does not matter.
   CHECK(mode("a.py", "2.15.0") == store_mode::agent);
   CHECK(mode("--store=worker " + own, "2.15.0") == store_mode::worker);
   CHECK(mode("--no-python ./a.out tcp://127.0.0.1:23456", "2.15.0") == store_mode::worker);

@@ -9,7 +9,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// A machine as its files show it.
+// A machine, as described by its files.
 struct machine {
   tests::temporary_folder folder;
   std::string root = folder.path + "/";

@@ -1,4 +1,4 @@
-// What can still be read of a command line that is refused.
+// What can still be read of a refused command line.
 #include "launcher/cli/options.hpp"
 #include "tests/launcher/cli/command_line.hpp"
 
@@ -8,7 +8,7 @@ using ddprun::environment_map;
 using ddprun::tests::usage_error_of;
 using ddprun::tests::words;
 
-// What the others of the run can be told by.
+// The node needs this to tell the other nodes of its run.
 TEST_CASE("of a refused command line it is read where its run meets") {
   using ddprun::launcher::meeting_of_refused;
   const auto meeting = [](const std::string& line, const environment_map& environment = {}) {
@@ -39,7 +39,7 @@ TEST_CASE("of a refused command line it is read where its run meets") {
   CHECK(by_environment->endpoint.host == "h");
   CHECK_FALSE(meeting("--nnodes=2 a.py"));
   CHECK_FALSE(meeting("--nnodes=2 --rdzv-endpoint=h:x a.py"));
-  // A script's own options are none of ours.
+  // A script's own options are not ours.
   const auto alone = meeting("--oops a.py x --nnodes=2 --rdzv-endpoint=h:5");
   REQUIRE(alone);
   CHECK(alone->standalone);

@@ -1,4 +1,4 @@
-// The options of restarts that know when to stop.
+// The options that stop restarts.
 #include "tests/launcher/cli/command_line.hpp"
 
 #include <chrono>
@@ -36,7 +36,7 @@ TEST_CASE("restart options that cannot be read are named") {
         "1000000000");
   CHECK(usage_error_of("--restart-window=soon a.py") ==
         "--restart-window=soon: write seconds from 0 to 2592000; fractions are fine");
-  // Or what a failed start uses up would be refilled before it has failed.
+  // Otherwise the budget would be refilled before a failed start has used it up.
   const std::string shorter =
       " is shorter than startup_window 10 s: failures at the start would never use up "
       "--max-restarts";

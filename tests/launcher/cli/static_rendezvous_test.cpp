@@ -1,4 +1,4 @@
-// --nnodes=2 --node-rank=R --master-addr=A --master-port=P, and what it means beside other options.
+// --nnodes=2 --node-rank=R --master-addr=A --master-port=P, and its meaning beside other options.
 #include "tests/launcher/cli/command_line.hpp"
 
 namespace ddprun::launcher {
@@ -96,7 +96,7 @@ TEST_CASE("an endpoint means c10d, unless the backend is static") {
                           "where the nodes meet"});
 }
 
-// As scripts do that have one variable for both; torchrun's c10d never looks at --master-port.
+// Scripts that have one variable for both do this; torchrun's c10d never reads --master-port.
 TEST_CASE("the master's port is left to a daemon that has the same") {
   const launch_options two = options_of(
       "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=h:29500 --master-addr=h --master-port=29500 "

@@ -7,7 +7,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// What the worker with this local rank sees.
+// The variables that the worker with this local rank sees.
 environment_map seen(environment_map variables, std::uint32_t local_rank) {
   variables["LOCAL_RANK"] = "9";
   set_own_gpu(variables, local_rank);

@@ -24,7 +24,7 @@ TEST_CASE("the worker count follows from the machine") {
   CHECK(no_xpu.error().text.starts_with("--nproc-per-node=xpu: no Intel GPU is visible here"));
 }
 
-// A graphics chip in the processor is no reason to start one worker.
+// A processor with a graphics unit is no reason to start only one worker.
 TEST_CASE("auto counts XPUs for a PyTorch that uses them") {
   const processor_counts with_xpus{.cpus = 6, .gpus = 0, .xpus = 4};
   CHECK(*count_workers({kind::automatic, 1}, with_xpus) == 6);

@@ -21,8 +21,8 @@ void note_question(int) {
   is_asked = 1;
 }
 
-// A process in one call, from which it comes back for a moment when the test says so. As
-// ddprun_stacks.py does it, or without a handler.
+// A process that stays in one call and returns for a moment when the test says so, with the handler
+// of ddprun_stacks.py or without one.
 class calling_process {
  public:
   explicit calling_process(bool has_handler) {
@@ -94,7 +94,7 @@ TEST_CASE("a worker is in one call from when it is asked until it comes back") {
   CHECK(watch.look(only(python)).held == it);
   CHECK(watch.look(only(python)).held == it);
   python.come_back();
-  // It is not asked at once: it may come back all the time.
+  // It is not asked again at once, because it may return all the time.
   const call_watch::answer back = watch.look(only(python));
   CHECK(back.held.empty());
   CHECK(back.asked.empty());

@@ -1,5 +1,5 @@
-// What is kept of a round whose ranks are still being asked when it is over. Nothing that they
-// answer is heard before the test lets the loop run.
+// Evidence of a round that ends while its ranks are still being asked. No answer arrives before the
+// test runs the loop.
 #include "launcher/evidence/evidence_keeper.hpp"
 
 #include "tests/support/catch.hpp"
@@ -103,7 +103,7 @@ TEST_CASE("what is known of a round is kept where the next begins before its ran
   CHECK_FALSE(std::filesystem::exists(here.folder.path + "/attempt_1"));
 }
 
-// The failure was another node's: only the report tells, while ranks of this one are still asked.
+// The failure was another node's: only the report tells, while ranks of this node are still asked.
 TEST_CASE("a report that comes while ranks are asked counts for what is kept of their round") {
   for (const bool is_failure : {false, true}) {
     CAPTURE(is_failure);

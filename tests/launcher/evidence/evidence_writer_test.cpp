@@ -1,4 +1,4 @@
-// A disk that hangs is a call that waits for the test.
+// A write call that waits for the test stands for a disk that hangs.
 #include "launcher/evidence/evidence_writer.hpp"
 
 #include "tests/support/catch.hpp"
@@ -20,7 +20,7 @@ struct hanging_disk {
   hanging_disk() : call(std::make_shared<written>()) {}
   ~hanging_disk() { work(); }
 
-  // Threads that are left behind own it.
+  // Owned by threads that may be left behind.
   struct written {
     std::promise<void> works;
     std::shared_future<void> is_working = works.get_future().share();

@@ -1,4 +1,4 @@
-// What is kept of a round that fails, and when: only real files, no process.
+// What is saved of a failed round, and when. It uses files only, no processes.
 #include "launcher/evidence/failed_round.hpp"
 
 #include "tests/support/catch.hpp"
@@ -39,7 +39,7 @@ struct kept_round {
     with.memory_files = [] { return std::vector<std::string>(); };
     return with;
   }
-  // False: nothing was being written.
+  // False: no write was in progress.
   bool finish() {
     bool is_done = false;
     writer.when_written([&] { is_done = true; });

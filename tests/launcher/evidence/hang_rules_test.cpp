@@ -157,7 +157,7 @@ TEST_CASE("of ranks that all wait the one is named that is behind in NCCL") {
   CHECK(judge_hang(seen, seen, learnt)->words ==
         "rank 1 waited in all_reduce, <module> (train.py:9), behind the others in NCCL (AllReduce "
         "3, others 4) while ranks 0 and 2 waited in all_reduce, <module> (train.py:9)");
-  // One that does not wait is what they wait for.
+  // The others wait for the rank that does not wait.
   seen.ranks[2] = standing_at(2, "forward");
   CHECK(named(seen, part) == 2U);
 }

@@ -15,7 +15,7 @@ constexpr std::string_view fell_off =
 constexpr std::string_view mmu_fault =
     "NVRM: Xid (PCI:0000:0a:00): 31, pid=4711, name=python, Ch 00000010, intr 00000000. MMU Fault";
 
-// A file in the place of the kernel's log.
+// A file that stands for the kernel's log.
 struct written_log {
   written_log() { std::ofstream{file}; }
   void say(std::string_view text) const {

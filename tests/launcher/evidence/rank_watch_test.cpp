@@ -1,4 +1,5 @@
-// Ranks that stand still, in real processes: who can say where it stands, and what is said of them.
+// Ranks that stand still, in real processes: which ones report their stacks, and what is derived
+// from them.
 #include "launcher/evidence/rank_watch.hpp"
 
 #include "launcher/evidence/stack_request.hpp"
@@ -25,7 +26,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// With what would clear a terminal.
+// Includes an escape sequence that would clear a terminal.
 constexpr std::string_view written_stack =
     "Current thread 0x1 (most recent call first):\n\x1b[2J  File \"/home/me/train.py\", line 8 in "
     "step\n\xff";
@@ -40,10 +41,10 @@ void write_stack(int) {
       ::write(stack_file, written_stack.data(), written_stack.size());
 }
 
-// A rank that computes in one call; it has our handler for the question whether it has come back.
+// A rank that computes in one call, with our handler that tells whether it has returned.
 enum class says { nothing, its_stack, that_it_spins };
 
-// A process that reads from a pipe into which nobody writes.
+// A process that reads from a pipe to which nothing is written.
 class standing_process {
  public:
   explicit standing_process(says what) {
@@ -87,7 +88,8 @@ class standing_process {
     if (pipe(never.data()) != 0 || write(begun[1], &word, 1) != 1) _exit(1);
     for (volatile unsigned turns = 0; what == says::that_it_spins;)
       turns = turns + 1;
-    // Ended by the signal, and begun again: ThreadSanitizer calls the handler in between.
+    // The read is interrupted by the signal and repeated: ThreadSanitizer calls the handler in
+    // between.
     while (read(never[0], &word, 1) != 0) {
     }
     _exit(0);
@@ -248,7 +250,7 @@ std::chrono::nanoseconds processor_time_of(pid_t pid) {
   return std::chrono::seconds(at.tv_sec) + std::chrono::nanoseconds(at.tv_nsec);
 }
 
-// NCCL would be asked what it waits for, for seconds, and a rank that is well may spin, too.
+// Only NCCL could tell whether it waits, which would take seconds, and it may be healthy.
 TEST_CASE("a rank that spins in one call makes no stop wait, one that stands still does") {
   const standing_process spinning(says::that_it_spins);
   const standing_process other(says::nothing);
@@ -266,7 +268,7 @@ TEST_CASE("a rank that spins in one call makes no stop wait, one that stands sti
       ranks.io,
       [&] {
         was_still = was_still || ranks.watch.is_any_still();
-        // By its own time, not the clock's: on a busy machine both take longer.
+        // Measured by its own processor time, because on a busy machine everything takes longer.
         return was_still || processor_time_of(spinning.pid()) > begun + 5s;
       },
       600s));

@@ -31,7 +31,7 @@ TEST_CASE("of NCCL's communicators the ranks that are behind are named") {
   CHECK(ras_sentence(status(communicator({reduced(4), reduced(4), reduced(4)}))).empty());
   CHECK(ras_sentence(status(communicator({reduced(4), reduced(3), reduced(4)}))) ==
         "rank 1 of 3 is behind in NCCL (AllReduce 3, others 4)");
-  // The first communicator of several in which one is.
+  // Of several communicators, the first one with a rank that is behind.
   CHECK(ras_sentence(
             status(communicator({reduced(4), reduced(4)}) + "," +
                    communicator({reduced(9), reduced(9), reduced(9), reduced(9), reduced(7)}))) ==
@@ -94,9 +94,9 @@ TEST_CASE("a process that is behind all others in NCCL is known if it is the onl
   CHECK(has_lags(of(ahead + process("b", 8, 3) + "," + process("c", 9, 3))));
   CHECK_FALSE(has_lags(of(ahead + process("b", 8, 4))));
   CHECK_FALSE(has_lags(""));
-  // In two containers processes may have the same number.
+  // In two containers, processes may have the same PID.
   CHECK_FALSE(sole_lag(of(ahead + process("b", 8, 3) + "," + process("c", 8, 4))));
-  // It is ahead elsewhere: they wait for each other.
+  // It is ahead in another communicator, so they wait for each other.
   CHECK_FALSE(sole_lag(status(R"({"ranks":[)" + ahead + process("b", 8, 3) + R"(]},{"ranks":[)" +
                               process("a", 7, 5) + "," + process("b", 8, 6) + "]}")));
 }

@@ -37,7 +37,7 @@ TEST_CASE("which engines start each agent of a job once") {
   CHECK(starts_each_once({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}));
   CHECK(starts_each_once({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}}));
   CHECK(starts_each_once({{"FLUX_TASK_RANK", "1"}, {"FLUX_JOB_SIZE", "2"}}));
-  // A batch script or a person's shell may start ddprun again, and so may a pod.
+  // A batch script, a user's shell, or a pod may start ddprun again.
   CHECK_FALSE(starts_each_once({{"SLURM_JOB_ID", "12"}}));
   CHECK_FALSE(starts_each_once({{"JOB_COMPLETION_INDEX", "0"}}));
   CHECK_FALSE(starts_each_once({{"PATH", "/bin"}}));

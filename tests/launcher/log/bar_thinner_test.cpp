@@ -19,7 +19,7 @@ struct thinned_bars {
   bar_thinner thinner;
 };
 
-// What the file has of `bytes`, fed in pieces within one moment.
+// The bytes of the file, from `bytes` fed in pieces within one moment.
 std::string thin(const std::string& bytes, std::size_t piece) {
   thinned_bars one;
   for (std::size_t at = 0; at < bytes.size(); at += piece)
@@ -69,7 +69,7 @@ TEST_CASE("bytes that are no text are never thinned") {
   const std::string binary = std::string("\0a\rb\rc\r\r\rd", 10);
   for (std::size_t piece = 1; piece <= binary.size(); ++piece)
     CHECK(thin(binary, piece) == binary);
-  // From where that shows.
+  // From the first NUL on.
   CHECK(thin(std::string("a\rb\rc\r\0d\re\rf", 13), 100) == std::string("a\rb\rc\r\0d\re\rf", 13));
 }
 

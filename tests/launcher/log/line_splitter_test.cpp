@@ -31,7 +31,7 @@ lines split(const std::string& bytes, std::size_t piece, std::size_t limit = 100
   return result;
 }
 
-// A stream and a clock. What is handed on is written down as "opens:text", states with a "*".
+// A stream and a clock. Pieces are recorded as "opens:text", states with a "*".
 struct split_story {
   void feed(std::string_view bytes) { splitter.feed(bytes, now); }
   void pass(std::chrono::milliseconds time) {
@@ -85,11 +85,11 @@ TEST_CASE("a line longer than the limit is cut, which it says, and no byte is lo
   for (std::size_t piece = 1; piece <= 14; ++piece) {
     CHECK(split(twelve + "\nx\n", piece, 5) ==
           lines{"12345" + cut_mark, "67890" + cut_mark, "12\n", "x\n"});
-    // Exactly the limit, once and twice: no empty line behind it.
+    // Exactly the limit, once and twice: no empty line follows.
     CHECK(split("12345\n1234567890\n", piece, 5) ==
           lines{"12345\n", "12345" + cut_mark, "67890\n"});
     CHECK(split("12345\r\n", piece, 5) == lines{"12345\r\n"});
-    // No character is cut, and what is none is.
+    // Valid characters are not cut, invalid bytes are.
     CHECK(split("123\xE2\x82\xAC\n", piece, 5) == lines{"123" + cut_mark, "\xE2\x82\xAC\n"});
     CHECK(split("\xE2\xE2\xE2\n", piece, 1) ==
           lines{"\xE2" + cut_mark, "\xE2" + cut_mark, "\xE2\n"});
@@ -120,7 +120,7 @@ TEST_CASE("a line without an end is handed on after a moment, and goes on there"
   CHECK(one.said() == lines{"goes_on:A", "goes_on:nna\n"});
   one.splitter.finish();
   CHECK(one.said() == lines{"opens:next\n"});
-  // A reader that looks for words in lines sees them whole.
+  // A reader that searches lines gets complete ones.
   CHECK(one.whole == lines{"done\n", "Name: Anna\n", "next\n"});
 }
 

@@ -49,7 +49,7 @@ struct files_at_work {
 
   std::string path(const std::string& name) const { return folder.path + "/" + name; }
 
-  // The files' thread may say more at any moment.
+  // The files' thread may print more at any moment.
   std::vector<std::string> said() {
     const std::lock_guard lock(mutex);
     return words;
@@ -108,7 +108,7 @@ TEST_CASE("a file that cannot be opened is tried again, and its loss is said at 
         at.path("taken/stdout.log") +
             " cannot be written: Not a directory; the workers go on, and lines that do not fit "
             "in memory are lost");
-  // It holds up nobody.
+  // The file delays no caller.
   CHECK(at.files.push(file, std::string(1500, 'x') + "\n"));
   CHECK(at.files.push(file, "lost\nlost too\n"));
   CHECK(at.files.has_room(file));
@@ -124,7 +124,7 @@ TEST_CASE("a file that cannot be opened is tried again, and its loss is said at 
             at.path("taken/stdout.log") + " could not be written (Not a directory)\nafter\n");
 }
 
-// Its reader brings bytes as they come, and one may end anywhere.
+// Bytes are pushed as they come, and a push may end anywhere.
 TEST_CASE("a line whose text a file has is not counted as lost for its newline") {
   files_at_work at;
   std::ofstream(at.path("taken")) << "a file where a folder should be";
@@ -194,12 +194,12 @@ TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not wait
   }
   SECTION("it hangs for good") {
     CHECK(at.files.finish(std::chrono::milliseconds(10)).bytes == 7032);
-    // The thread is left behind; it ends now.
+    // The thread was left behind; now it ends.
     const unique_fd reader(::open(at.path("hangs").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   }
 }
 
-// A pipe is never written faster than it is read here, and each read follows a push.
+// Here, a pipe is never written faster than it is read, because each read follows a push.
 TEST_CASE("a file that floods holds up no other") {
   files_at_work at;
   REQUIRE(::mkfifo(at.path("flood").c_str(), 0600) == 0);
@@ -220,7 +220,7 @@ TEST_CASE("a file that floods holds up no other") {
   }
   CHECK(reads < 1000);
   at.files.close(flood);
-  // There is no reader left for what is not written yet.
+  // There is no reader left for the rest.
   at.files.finish(std::chrono::milliseconds(0));
 }
 

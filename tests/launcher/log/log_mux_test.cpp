@@ -22,7 +22,7 @@ using ddprun::tests::temporary_folder;
 
 namespace {
 
-// A mux over a writer into a pipe that only the test reads.
+// A mux with a writer into a pipe that only the test reads.
 struct mux_at_work {
   explicit mux_at_work(std::size_t late_bytes = 8 * 1024 * 1024)
       : out({reader.write.get(), reader.write.get(), 1000, late_bytes}),
@@ -57,7 +57,7 @@ struct mux_at_work {
     return made;
   }
 
-  // As much as the pipe takes.
+  // Fills the pipe.
   static void fill(const feed& to) {
     const std::string line = std::string(99, 'x') + "\n";
     while (::write(to.pipe.get(), line.data(), line.size()) > 0) {
@@ -73,7 +73,7 @@ struct mux_at_work {
     }
   }
 
-  // What the reader finds now.
+  // What is in the pipe now.
   std::string read() {
     std::string text(65536, '\0');
     const auto count = ::read(reader.read.get(), text.data(), text.size());
@@ -81,7 +81,7 @@ struct mux_at_work {
     return text;
   }
 
-  // Until a source that brings more has to wait for the reader.
+  // Adds output until a source has to wait for the reader.
   std::shared_ptr<feed> stall() {
     const auto flood = add("[flood] ");
     run_until([&] {
@@ -253,7 +253,7 @@ TEST_CASE("a progress bar's newest state is shown and filed, and its last one") 
   CHECK(at.files.finish(patience).none());
   text += at.read();
   CHECK(text == prefix + "30%\n" + prefix + "50%\r\n" + prefix + "70%\n");
-  // In files never.
+  // Files never have it.
   CHECK(content_of(route.file) == "\r30%\r50%\r\n\r70%\r");
 }
 
@@ -273,7 +273,7 @@ TEST_CASE("a source waits for its file, and the others do not wait with it") {
   at.run_until([&] {
     at.fill(*hangs);
     at.read();
-    // Before the file's queue is full it may wait for the reader.
+    // Before the file's queue is full, it may wait for the reader.
     return hangs->tapped.size() >= log_files::options{}.queue_bytes && at.mux.waits(hangs->id);
   });
   const auto other = at.add("[other] ");

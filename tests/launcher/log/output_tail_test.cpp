@@ -107,7 +107,7 @@ TEST_CASE("an error above a C++ stack is kept, and of the stack its first frames
     CHECK(tail_of(error + stack(4), piece) ==
           error + stack(3) + "frame #3 to #3: 1 frame is left out\n");
     CHECK(tail_of(error + stack(3) + after, piece) == error + stack(3) + after);
-    // Of each stack, as of each error.
+    // Frames of each stack are kept, as each error is.
     CHECK(tail_of(error + stack(30) + "\n" + error + stack(30) + "frame", piece) ==
           error + stack(3) + "frame #3 to #29: 27 frames are left out\n\n" + error + stack(3) +
               "frame #3 to #29: 27 frames are left out\nframe");
@@ -179,7 +179,7 @@ TEST_CASE("a person's own frames are kept above any number of those of packages"
   }
   CHECK(tail_of(head + own + library_frames_from(1, 3) + error, 100) ==
         head + own + library_frames_from(1, 3) + error);
-  // Not told to its end yet.
+  // The frames are not complete yet.
   CHECK(tail_of(head + own + library_frames_from(1, 5), 100) ==
         head + own + "  [2 frames of installed packages left out]\n" + library_frames_from(3, 5));
 }

@@ -22,10 +22,10 @@ TEST_CASE("the library is found in the loader's list, by its whole name") {
                         "\tlibnccl.so.2 => /with space/lib/libnccl.so.2 (0x00007f02)\n"
                         "\tlibc.so.6 => /lib/libc.so.6 (0x00007f03)\n",
                         name) == "/with space/lib/libnccl.so.2");
-  // Found under another file name, and the last line without an end.
+  // The file has another name, and the last line has no newline.
   CHECK(library_in_list("libnccl.so.2 => /x/libnccl.so.2.28.9 (0x1)", name) ==
         "/x/libnccl.so.2.28.9");
-  // Named by its path, as in LD_PRELOAD; and as musl says it.
+  // Named by its path, as in LD_PRELOAD, and in musl's form.
   CHECK(library_in_list("\t/own/libnccl.so.2 (0x1)\n", name) == "/own/libnccl.so.2");
   CHECK(library_in_list("/own/libnccl.so.2 => /own/libnccl.so.2 (0x1)\n", name) ==
         "/own/libnccl.so.2");
@@ -56,7 +56,7 @@ TEST_CASE("what is no program of this machine has no loader") {
   CHECK(loader_of(folder.file("script", "#!/bin/sh\n", 0700)).empty());
   CHECK(library_of_program("no-such-program", "libc.so.6", {}).empty());
   CHECK(library_of_program(folder.file("a.sh", "#!/bin/sh\n", 0700), "libc.so.6", {}).empty());
-  // Cut at any byte of its head.
+  // Cut at any byte of the header.
   const std::string path = folder.file("cut", tests::content_of(itself).substr(0, 4096), 0700);
   const std::string loader = loader_of(itself);
   for (std::size_t size = 4096; size-- > 0;) {

@@ -1,4 +1,4 @@
-// What a leader gives the members of its round of NCCL's ids, and what they read in it.
+// What the leader sends of NCCL's ids to the members of its round, and what they read.
 #include "launcher/nccl/round_ids.hpp"
 
 #include "rendezvous/core/messages/validation.hpp"

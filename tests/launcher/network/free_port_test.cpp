@@ -1,4 +1,4 @@
-// Ports that are picked for others to open.
+// Ports that are chosen for other programs to open.
 #include "launcher/network/free_port.hpp"
 
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-// A probe is answered as long as the loop turns, and nobody else is.
+// A probe is answered as long as the loop runs, and other requests are not.
 #include "launcher/network/health_port.hpp"
 
 #include "tests/support/catch.hpp"

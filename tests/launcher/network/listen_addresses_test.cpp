@@ -20,7 +20,7 @@ TEST_CASE("a round that is dialled on loopback listens on loopback alone") {
   CHECK(listen_addresses({make_address("127.0.0.1")}) == loopback);
   CHECK(listen_addresses({make_address("::1")}) == loopback);
   CHECK(listen_addresses({make_address("::1"), make_address("127.0.0.1")}) == loopback);
-  // What Debian has the name of a host mean.
+  // Debian maps a host's name to this address.
   CHECK(listen_addresses({make_address("127.0.1.1")}) ==
         addresses{"127.0.1.1", "127.0.0.1", "::1"});
 }

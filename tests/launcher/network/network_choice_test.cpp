@@ -53,7 +53,7 @@ TEST_CASE("a network that is not here is refused, with those that are") {
   CHECK(chosen(wish("172.16.0.0/12,eth1")) ==
         "--network=172.16.0.0/12,eth1: this node has no such network; it has eth0 192.168.1.5, "
         "fd00::5; ib0 10.0.3.7, 10.0.3.8; lo 127.0.0.1, ::1");
-  // An address that only neighbours know is none by which others reach it.
+  // A link-local address does not help other hosts to reach this one.
   CHECK(chosen(wish("fe80::/10")).find("no such network") != std::string::npos);
   CHECK(choose_network(wish("eth0"), {}).error().text ==
         "--network=eth0: this node has no such network; it has no address at all");
@@ -65,7 +65,7 @@ TEST_CASE("an address that was asked for wins, unless it contradicts") {
   CHECK(chosen(wish("ib0", "192.168.1.5")) ==
         "--network=ib0: this node was given the address 192.168.1.5, which is on eth0 and in none "
         "of these networks; leave one of the two out");
-  // That of a NAT, and a name, may lead anywhere.
+  // A NAT's address, and a name, may lead anywhere.
   CHECK(chosen(wish("ib0", "203.0.113.9")) == "ib0 203.0.113.9");
   CHECK(chosen(wish("ib0", "node-a")) == "ib0 node-a");
   network_wish leader = wish("ib0", "192.168.1.5");

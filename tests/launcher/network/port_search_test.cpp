@@ -1,4 +1,4 @@
-// Of several ports of a host the one whose daemon holds the run is found, and no other.
+// Of several ports of a host, finds the one whose daemon holds the run.
 #include "launcher/network/port_search.hpp"
 
 #include "tests/support/catch.hpp"
@@ -18,7 +18,7 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-// Answers every request with the same words; with none it stays silent.
+// Answers every request with the same text; with an empty one it stays silent.
 class answering_port {
  public:
   answering_port(asio::io_context& context, std::string words)

@@ -15,7 +15,7 @@ using tests::run_until;
 
 namespace {
 
-// A port that nobody had a moment ago.
+// A port that was free a moment ago.
 std::uint16_t free_port(boost::asio::io_context& io) {
   return tests::tcp::acceptor(io, tests::tcp::endpoint(tests::tcp::v6(), 0))
       .local_endpoint()

@@ -1,4 +1,4 @@
-// A node whose trouble comes and goes sits out for longer each time.
+// A node with an intermittent fault sits out longer each time.
 #include "launcher/node/health_cool_down.hpp"
 
 #include "tests/support/catch.hpp"
@@ -13,7 +13,7 @@ struct node {
   health_cool_down cool_down{60s};
   time_point now{};
 
-  // Trouble that is seen once, and how long the checks must pass until the node may take part.
+  // One failure, and how long the checks must pass until the node may take part again.
   duration sits_out() {
     CHECK(cool_down.judge("GPU 3 is gone", now) == "GPU 3 is gone");
     for (duration passed{};; passed += 10s, now += 10s) {

@@ -9,7 +9,7 @@
 namespace ddprun::launcher {
 namespace {
 
-// What `installed_torch` says where Python is this shell script.
+// The result of `installed_torch` if Python is this shell script.
 std::string with_python(const std::string& script) {
   const tests::temporary_folder folder;
   const std::string python = folder.file("python", "#!/bin/sh\n" + script + "\n", 0700);
@@ -22,7 +22,7 @@ TEST_CASE("Python says which PyTorch it has") {
   CHECK(with_python("echo 2.15.0+cu132") == "2.15.0+cu132");
   CHECK(with_python("echo $TOLD") == "9.8.7");
   CHECK(with_python("[ \"$1\" = -c ] && echo 1.0.0; echo more") == "1.0.0");
-  // What it starts and leaves behind is not waited for longer than its answer.
+  // A process that the script leaves behind is not waited for.
   CHECK(with_python("cat; exec yes") == "y");
 }
 

@@ -11,7 +11,7 @@ using namespace ddprun::launcher;
 
 namespace {
 
-// A machine in a folder: files as the kernel and the driver have them.
+// A machine in a folder, with files as the kernel and the driver write them.
 class machine {
  public:
   machine() {
@@ -60,8 +60,8 @@ class machine {
   std::filesystem::path root_;
 };
 
-// Two sockets with two nodes each, of four cores with two threads and two caches: processors 0-15
-// are the first threads, 16-31 the second ones. Four GPUs, of which node 3 has two.
+// Two sockets with two nodes each, of four cores with two threads and two caches: CPUs 0-15 are the
+// first threads, 16-31 the second ones. Of the four GPUs, node 3 has two.
 void make_server(machine& made) {
   for (int node = 0; node < 4; ++node) {
     const int first = 4 * node;
@@ -138,7 +138,7 @@ TEST_CASE("each worker is bound near its GPU, as torchrun does it") {
         "4-7,20-23 | 0-3,16-19 | 12-13,28-29 | 14-15,30-31");
   CHECK(bound(numa_mode::core_complex, 4, server) ==
         "4-5,20-21 | 0-1,16-17 | 12-13,28-29 | 14-15,30-31");
-  // The node's GPUs share it, whether or not a worker uses each.
+  // The node's GPUs share it, whether or not each has a worker.
   CHECK(bound(numa_mode::exclusive, 3, server) == "4-7,20-23 | 0-3,16-19 | 12-13,28-29");
 }
 
@@ -150,10 +150,10 @@ TEST_CASE("only processors on which this process may run are given away") {
   CHECK(bound(numa_mode::exclusive, 1, some) ==
         "--numa-binding=exclusive: the GPU of local rank 0 is at NUMA node 1, but this process "
         "may not use any of its processors; check taskset and cpusets, or leave the option out");
-  // Three cores for two: the first gets one more.
+  // Three cores for two GPUs: the first gets one more.
   const numa_topology last = made.read("13-15,31", {{"CUDA_VISIBLE_DEVICES", "2,3"}});
   CHECK(bound(numa_mode::exclusive, 2, last) == "13-14 | 15,31");
-  // The cache with most processors comes first.
+  // The cache with most CPUs comes first.
   CHECK(bound(numa_mode::core_complex, 2, last) == "14-15,31 | 13");
 }
 

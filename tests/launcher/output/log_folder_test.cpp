@@ -76,7 +76,7 @@ TEST_CASE("a round's folder has torchrun's name, and no round takes that of anot
                                                           folder.attempt() + "/1/error.json"});
   folder.begin_round(2, 1);
   CHECK(folder.attempt() == folder.path() + "/attempt_1");
-  // A node has joined: the restarts are the same.
+  // A node has joined: the number of restarts is the same.
   folder.begin_round(5, 1);
   CHECK(folder.attempt() == folder.path() + "/attempt_1_round_5");
 }

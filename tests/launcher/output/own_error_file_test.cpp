@@ -41,7 +41,7 @@ TEST_CASE("an own error file is replaced as a whole, and leaves no other file") 
 TEST_CASE("an own error file that cannot be replaced is written as it stands") {
   const tests::temporary_folder folder;
   const std::string path = folder.file("error.json", "a longer text than what comes", 0644);
-  // As where it alone is mounted: nothing can be made beside it.
+  // As if only this file were mounted: no file can be created beside it.
   fs::create_directory(path + ".mark");
   CHECK(replace_file(path, "new", "mark").empty());
   CHECK(tests::content_of(path) == "new");
@@ -86,7 +86,7 @@ TEST_CASE("an own error file that cannot be written is one line, and holds nobod
   context.run();
   CHECK(ends == 3);
   CHECK(warnings.size() <= 2);
-  // It is written all the same, unheard; only then may the folder go.
+  // The write goes on in the background; the folder may be removed only after it.
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!fs::exists(values.path) && std::chrono::steady_clock::now() < limit)
     std::this_thread::yield();

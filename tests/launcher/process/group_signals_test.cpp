@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 namespace {
 
 struct group_signal_story {
-  // At which the guardian hears one, and the agent one that it judges in time.
+  // The guardian receives a signal at that time; the agent receives one and judges it in time.
   void guardian(std::chrono::microseconds at, int signal = SIGUSR1) {
     known.guardian_heard(signal, begin + at);
   }
@@ -48,7 +48,7 @@ TEST_CASE("a signal of which the guardian knows nothing is the agent's own") {
 
 TEST_CASE("what the agent hears until the first is judged is judged with it") {
   group_signal_story story;
-  // Heard as one by the guardian.
+  // The guardian receives the two as one.
   story.guardian(50ms);
   CHECK(story.agent(0ms));
   CHECK(story.agent(100ms));

@@ -35,7 +35,7 @@ TEST_CASE("only what the kernel has killed within the last seconds counts") {
   CHECK_FALSE(recent.is_due(oom_start + 500ms));
   CHECK_FALSE(recent.is_any(5));
   CHECK(recent.is_any(6));
-  // Noticed just before the worker's end was.
+  // Read just before the worker's end was noticed.
   recent.notice(oom_start + 1s, 6);
   CHECK(recent.is_any(6));
   recent.notice(oom_start + 2s, 6);
@@ -84,7 +84,7 @@ TEST_CASE("the job's own count decides, whoever else of the host was ended") {
   oom_counters::write(files.own, 4);
   CHECK(watch.reason(killed_process) ==
         "out of memory: the kernel has just killed a process of this job");
-  // An hour later it says nothing of a kill by hand.
+  // An hour later it says nothing about a kill by hand.
   for (const auto later : {1h, 2h})
     watch.notice(oom_start + later);
   CHECK(watch.reason(killed_process).empty());
@@ -174,7 +174,7 @@ TEST_CASE("our memory cgroup of version 1 is found by its controller") {
   CHECK_FALSE(found("4:memoryless:/jobs/7\n0::/\n", mounts));
   CHECK_FALSE(found("0::/jobs/7\n", mounts));
   CHECK_FALSE(found("4:memory:/jobs/7\n", "31 25 0:27 / /x rw - cgroup2 cgroup2 rw\n"));
-  // A container sees its own part as the root.
+  // A container sees its own part of the tree as the root.
   CHECK(found("4:memory:/docker/ab\n",
               "31 25 0:27 /docker/ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n") ==
         "/sys/fs/cgroup/memory");

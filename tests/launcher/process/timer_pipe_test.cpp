@@ -42,7 +42,7 @@ struct fixture {
   bool is_pipe(const std::string& at) const { return fs::is_fifo(fs::symlink_status(at)); }
 };
 
-// As PyTorch's client does: it must not have to wait.
+// Writes as PyTorch's client does, which must not block.
 void say(const std::string& path, const std::string& text) {
   const int pipe = ::open(path.c_str(), O_WRONLY | O_NONBLOCK);
   REQUIRE(pipe >= 0);
@@ -149,7 +149,7 @@ TEST_CASE("a name that is taken stays as it is, and another one is found") {
     CHECK(at.warnings[0].ends_with("; the workers' timers are set by " + own));
   }
   CHECK(tests::content_of(file) == "content");
-  // Of another agent of this host.
+  // Of another agent on this host.
   at.warnings.clear();
   const auto first = at.make(at.path("wanted"));
   const auto second = at.make(at.path("wanted"));

@@ -26,7 +26,7 @@ TEST_CASE("a timer's request is what PyTorch's client writes") {
   REQUIRE(released);
   CHECK(released->scope == "ä");
   CHECK(released->expires_at < 0);
-  // "a negative or zero signal will not kill the process"
+  // From PyTorch's documentation: "a negative or zero signal will not kill the process".
   CHECK(read_timer_request(R"({"pid":1,"scope_id":"","expiration_time":1,"signal":-9})")->signal ==
         0);
 }
@@ -40,7 +40,7 @@ TEST_CASE("what sets no timer is no request") {
         R"({"pid":1,"scope_id":"a","expiration_time":"1","signal":9})",
         R"({"pid":1,"scope_id":"a","expiration_time":Infinity,"signal":9})",
         R"({"pid":1,"scope_id":"a","expiration_time":1,"signal":true})",
-        // Those would be signals to groups, or to all.
+        // These would be signals to groups, or to all processes.
         R"({"pid":0,"scope_id":"a","expiration_time":1,"signal":9})",
         R"({"pid":-1,"scope_id":"a","expiration_time":1,"signal":9})",
         R"({"pid":4294967297,"scope_id":"a","expiration_time":1,"signal":9})",
@@ -83,7 +83,7 @@ TEST_CASE("a line that is too long is left out up to its end, and no other") {
     CHECK(found == 2);
     CHECK(problems == "a line of more than 4096 bytes");
   }
-  // The longest that the client writes.
+  // The longest line that the client writes.
   std::string longest(acquired);
   longest.insert(longest.find("train"), timer_stream::line_bytes_max - longest.size(), 's');
   timer_stream stream;

@@ -1,4 +1,4 @@
-// Timers that ask for no signal: nothing is ended.
+// Timers without a signal: no process is killed.
 #include "launcher/process/timer_watch.hpp"
 
 #include "tests/support/catch.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 constexpr pid_t timed_worker = 4711;
 
-// Rank 3, which is that process.
+// Rank 3 is that process.
 struct timed_node {
   explicit timed_node(const std::string& is_enabled = "1") {
     environment["TMPDIR"] = folder.path;
@@ -45,7 +45,7 @@ struct timed_node {
         find_variable(environment, std::string("TORCHELASTIC_TIMER_FILE"));
     return found == nullptr ? "" : *found;
   }
-  // One that has expired already.
+  // Sets a timer that has already expired.
   void expire(const std::string& scope) {
     const std::string text = R"({"version": 1, "pid": )" + std::to_string(timed_worker) +
                              R"(, "scope_id": ")" + scope +
@@ -57,7 +57,7 @@ struct timed_node {
     const int before = asked;
     REQUIRE(tests::run_until(context, [&] { return asked > before; }));
   }
-  // What is said of the end of that worker.
+  // The cause that is reported for the end of that worker.
   cause why_it_ended(int signal) const {
     worker_end end;
     end.pid = timed_worker;

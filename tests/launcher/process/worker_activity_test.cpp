@@ -1,4 +1,4 @@
-// A process that saves is told from one that spins or waits, whatever the machine's speed.
+// A process that saves is told from one that spins or waits, at any speed of the machine.
 #include "launcher/process/worker_activity.hpp"
 
 #include "rendezvous/base/unique_fd.hpp"
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t much = 1 << 20;
 
-// A process in a group of its own that does what it is told by a letter, and answers when done.
+// A process in a group of its own that obeys one-letter orders, and answers when done.
 class told_process {
  public:
   explicit told_process(bool has_handler) {
@@ -31,7 +31,7 @@ class told_process {
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
       setpgid(0, 0);
-      // Catch2's own handler has come along.
+      // The handler of Catch2 was inherited by the fork.
       std::signal(SIGTERM, has_handler ? [](int) {} : SIG_DFL);
       obey(orders[0], answers[1]);
     }
@@ -46,7 +46,7 @@ class told_process {
     waitpid(pid_, nullptr, 0);
   }
 
-  // 'n': nothing; 's': uses 300 ms of a processor; 'w': writes a MiB.
+  // 'n': nothing; 's': uses 300 ms of processor time; 'w': writes a MiB.
   void ask(char order) const {
     REQUIRE(write(orders_.get(), &order, 1) == 1);
     char answer = 0;
@@ -76,7 +76,7 @@ class told_process {
   unique_fd answers_;
 };
 
-// Looks that are a second apart, by the clock that they are told.
+// Looks that are a second apart, according to the times given to them.
 class looks {
  public:
   explicit looks(const told_process& at) : at_(at) { again(); }

@@ -1,4 +1,4 @@
-// What a worker that ended well leaves behind: its grace, what is said of it, and what ends it. In
+// What a successful worker leaves behind: its grace, the messages about it, and what ends it. In
 // simulated time.
 #include "tests/support/worker_story.hpp"
 
@@ -16,7 +16,7 @@ workers::limits with_grace(std::optional<workers::duration> children) {
   return values;
 }
 
-// One that has left a child, which holds the worker's pipes or does not.
+// Leaves a child, which may hold the worker's pipes open.
 void leave_child(worker_story& story, workers::place worker, bool is_quiet) {
   story.process(worker).children = 1;
   story.process(worker).children_are_quiet = is_quiet;

@@ -1,5 +1,5 @@
 // How the workers of a round end: stopped, drained, their groups and strays killed, and the last
-// word held back until then. In simulated time.
+// event delayed until then. In simulated time.
 #include "tests/support/worker_story.hpp"
 
 using namespace std::chrono_literals;
@@ -20,7 +20,7 @@ TEST_CASE("worker group: who ignores SIGTERM runs until the grace is over, then 
   story.process(0).ignores_term = true;
   story.stop(SIGTERM);
   CHECK(story.words == words{"all started", "ended 1: killed by SIGTERM"});
-  // The grace is the agent's: nothing is due here.
+  // The agent limits the grace, so nothing is due here.
   CHECK(!story.machine().next_deadline());
   story.pass(5s);
   CHECK(story.process(0).signals == std::vector<int>{SIGTERM});
@@ -257,7 +257,7 @@ TEST_CASE("worker group: many workers are killed at once: one word each, few loo
   CHECK(story.words.size() == workers);
   CHECK(story.passed() == 0s);
   CHECK(story.looks <= static_cast<int>(workers));
-  // The ends of many workers that are killed at once do not each ask for all strays.
+  // When many workers are killed at once, their ends do not each cause a look at strays.
   CHECK(story.stray_looks == 0);
   story.pass(first_pause);
   CHECK(story.stray_looks == 1);

@@ -1,5 +1,5 @@
-// Whatever happens to the workers of a round, in any order and however late it is heard: the rules
-// that tests/support/worker_story.hpp checks hold, and the group comes to its end.
+// Random events for the workers of a round, in any order and with any delay: the rules that
+// tests/support/worker_story.hpp checks hold, and the group ends.
 //
 // DDPRUN_WORKER_SEED=N plays only the seed that a failure has printed.
 #include "tests/support/effort.hpp"
@@ -50,7 +50,7 @@ class random_workers {
 
   std::uint64_t pick(std::uint64_t below) { return random_() % below; }
 
-  // Mostly short: the moments are a millisecond, a tenth of a second and some seconds.
+  // Mostly short: around a millisecond, a tenth of a second, or some seconds.
   workers::duration any_time() {
     const std::uint64_t most[] = {2, 150, 3000, 20'000};
     return std::chrono::milliseconds(pick(most[pick(4)]));
@@ -112,7 +112,7 @@ class random_workers {
         if (!one.is_stuck) story_.exits(worker, pick(2) == 0 ? 0 : 3);
         return;
       case 2:
-        // None is born in a group to which SIGKILL was sent: who is stuck makes no children.
+        // A group that got SIGKILL has no new children, not even from a process that is stuck.
         if (one.has_executed && has_group && !one.is_stuck) ++one.children;
         return;
       case 3:
@@ -142,7 +142,7 @@ class random_workers {
     }
   }
 
-  // All that was in the way goes away; then the end comes, asked for or not.
+  // Removes all obstacles; then the group ends, with or without a stop.
   void finish() {
     story_.is_deaf = false;
     story_.system.refusal.reset();

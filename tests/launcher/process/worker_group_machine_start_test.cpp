@@ -1,4 +1,4 @@
-// How the workers of a round start, and what a stop does to a start: in simulated time.
+// How the workers of a round start, and what a stop does to a start. In simulated time.
 #include "tests/support/worker_story.hpp"
 
 using namespace std::chrono_literals;
@@ -153,7 +153,7 @@ TEST_CASE("worker group: a stop in the middle of starting, whose exec hangs") {
   story.execs(0);
   story.stop(signal);
   CHECK(story.process(0).signals.front() == signal);
-  // Not the signal: it might run its program long after everybody has gone.
+  // SIGKILL instead of the signal, because it might run its program long after the round.
   CHECK(story.process(1).signals.front() == SIGKILL);
   CHECK(!story.is_spawned(2));
   CHECK(story.words.at(0) == "not started 2");

@@ -1,5 +1,5 @@
-// The shell round the rules of workers, over processes that are none: when handlers are called,
-// what they may do there, and what is asked of the spawner. With real processes: tests/process.
+// worker_group as a shell around the rules, with simulated processes: when handlers are called,
+// what they may do, and what the spawner is asked for. tests/process uses real processes.
 #include "launcher/process/worker_group.hpp"
 
 #include "rendezvous/log/writer.hpp"
@@ -64,7 +64,7 @@ struct group_fixture {
     if (react) react(word);
   }
 
-  // Until nothing more happens without the clock.
+  // Runs until nothing more happens without the clock.
   void settle() {
     do {
       tests::run_ready(io);

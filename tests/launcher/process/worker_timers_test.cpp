@@ -22,7 +22,7 @@ struct story {
   void release(std::int64_t process, const std::string& scope) {
     CHECK(timers.take({process, scope, -1, 0}, now, people_now));
   }
-  // "4711 a 9, 4712 b 0" of those that expire now.
+  // Returns "4711 a 9, 4712 b 0" for the timers that expire now.
   std::string expired() {
     std::string text;
     for (const expired_timer& one : timers.expire(now))
@@ -139,7 +139,7 @@ TEST_CASE("there are no more timers than the limit, and those of the dead make r
 
 TEST_CASE("what is told of a timer has its scope and a round number") {
   story at;
-  // The request was on its way for a moment.
+  // The request took a moment to arrive.
   at.set(1, "train.py#12", 1.9995);
   at.now += 2s;
   CHECK(describe(at.timers.expire(at.now).at(0)) == "its timer \"train.py#12\" expired after 2 s");

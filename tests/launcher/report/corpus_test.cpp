@@ -1,4 +1,5 @@
-// What real programs printed last, each with the right answer: tests/launcher/report/corpus/README.
+// The last output of real programs, each with the right answer:
+// tests/launcher/report/corpus/README.
 #include "launcher/report/failure_words.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_tree.hpp"
@@ -57,7 +58,7 @@ std::vector<right_answer> answers() {
   return all;
 }
 
-// As the launcher keeps it.
+// The tail as the launcher keeps it.
 std::string tail_of(const std::string& file) {
   std::ifstream stream(corpus() / (file + ".txt"), std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());

@@ -47,7 +47,7 @@ TEST_CASE("a run's error file is that of its root cause, with how the process en
   end.root_cause->code = 3;
   end.recorded = R"({"message": {"errorCode": 1}})";
   CHECK(error_file_of_run(end) == R"({"message":{"errorCode":3}})");
-  // As torchrun: there is no place for a code.
+  // As in torchrun: this form has no place for a code.
   end.recorded = R"({"message": "a sentence", "timestamp": 17})";
   CHECK(error_file_of_run(end) == R"({"message":"a sentence","timestamp":17})");
 }
@@ -88,7 +88,7 @@ TEST_CASE("a run in which no worker had failed has no worker's code in its error
   end.root_cause = killed_by(0);
   end.root_cause->kind = cause_class::node_lost;
   CHECK(error_file_of_run(end).find("errorCode") == std::string::npos);
-  // It was stopped while it was on its way out.
+  // It was stopped while it was exiting.
   end.root_cause = killed_by(15);
   end.root_cause->was_failing = true;
   CHECK(error_file_of_run(end).find(R"("errorCode":1})") != std::string::npos);

@@ -22,7 +22,7 @@ cause of(std::string tail, cause_class kind = cause_class::exit, int code = 1) {
   return value;
 }
 
-// A line as the program prints it, for each row.
+// For each row, a line as the program prints it.
 const std::map<std::string, std::string> examples = {
     {"worker-late",
      "nccl_allreduce: rank 0 of 2, NCCL 2.30.7, GPU 0: wait for all_reduce of 4 float (call 3): "
@@ -162,7 +162,7 @@ TEST_CASE("each row of the signatures knows a line as it is printed, and no row 
 TEST_CASE("an exception that tells of a peer's end is secondary, any other is not") {
   CHECK(read_failure(of(raised(peer_gone))).is_secondary);
   CHECK_FALSE(read_failure(of(raised("ValueError: loss is NaN"))).is_secondary);
-  // A program that talks to others has such errors of its own.
+  // A program that uses the network has such errors of its own.
   CHECK_FALSE(
       read_failure(of(raised("ConnectionResetError: Connection reset by peer"))).is_secondary);
   CHECK_FALSE(read_failure(of("")).is_secondary);
@@ -176,7 +176,7 @@ TEST_CASE("who fails and then sees its peers go is no effect") {
   const failure_words words = read_failure(of(chain));
   CHECK_FALSE(words.is_secondary);
   CHECK(words.error == "ValueError: loss is NaN");
-  // Words about peers before an exception say nothing either.
+  // Messages about peers before an exception mean nothing, either.
   CHECK_FALSE(
       read_failure(of(std::string(peer_gone) + "\n" + raised("KeyError: 'x'"))).is_secondary);
 }
@@ -275,7 +275,7 @@ TEST_CASE("words of others that only look like ours are no effects") {
 TEST_CASE("without an exception a known line tells, but of a worker that others have ended") {
   const std::string watchdog = examples.at("nccl-watchdog") + "\nterminate called\n";
   CHECK(read_failure(of(watchdog, cause_class::signal, SIGABRT)).is_secondary);
-  // It crashes on its way out.
+  // It crashes while it exits.
   CHECK(read_failure(of(watchdog, cause_class::signal, SIGSEGV)).is_secondary);
   CHECK_FALSE(read_failure(of(watchdog, cause_class::signal, SIGKILL)).is_secondary);
   CHECK_FALSE(read_failure(of(watchdog, cause_class::start, ENOENT)).is_secondary);

@@ -108,7 +108,7 @@ TEST_CASE("where all others waited in vain, who was still at work is named") {
   CHECK(round_box(report, "")
             .find("rank 3 was still at work when the others gave up waiting: look "
                   "there first") != std::string::npos);
-  // A peer that has gone is not one that stands still.
+  // A peer that has gone does not stand still.
   report.root_cause->tail = "gloo/transport/tcp/pair.cc Connection closed by peer\n";
   CHECK(round_box(report, "").find("still at work") == std::string::npos);
 }

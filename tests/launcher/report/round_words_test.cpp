@@ -18,7 +18,7 @@ TEST_CASE("a round that follows on a drain, a join or a lost node is no restart"
   CHECK(heard.text(7, 1, 0, 3) == "restart 1 of 3");
   CHECK(heard.text(7, 1, 0, 3) == "");
   CHECK(heard.text(7, 2, 0, 3) == "restart 2 of 3");
-  // The budget was refilled in between: none of those counts any longer.
+  // The budget was refilled in between, so those restarts do not count any more.
   CHECK(heard.text(7, 2, 2, 3) == "");
   CHECK(heard.text(7, 3, 2, 3) == "restart 1 of 3 (3 in all)");
   SECTION("another instance counts for itself") {

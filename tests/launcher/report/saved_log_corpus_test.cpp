@@ -1,4 +1,4 @@
-// What real launchers have printed of jobs that failed, each with what is to be said of it:
+// The output of real launchers for failed jobs, each with the right answer:
 // tests/launcher/report/corpus/README.md.
 #include "launcher/report/saved_log.hpp"
 #include "tests/support/catch.hpp"

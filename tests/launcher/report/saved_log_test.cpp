@@ -21,7 +21,7 @@ std::vector<std::string> explained(const std::string& text) {
   return log.explain();
 }
 
-// Each line of it behind the label.
+// Puts the label before each line of the text.
 std::string labelled(const std::string& label, const std::string& text) {
   std::istringstream stream(text);
   std::string all;
@@ -154,7 +154,7 @@ TEST_CASE("stamps and names of kubectl and docker before each line do not matter
     INFO(stamp);
     CHECK(explained(labelled(stamp, words)) == plain);
   }
-  // The label says whose it is where nothing else does.
+  // The label is the only sign of its source.
   const auto lines = explained(labelled("[pod/job-0/train] ", raised("KeyError: 'x'")));
   REQUIRE_FALSE(lines.empty());
   CHECK(lines[0] == "root cause: pod/job-0/train, line 1: KeyError: 'x'");
@@ -203,7 +203,7 @@ TEST_CASE("ddprun's own box is read from --log-format=json, too") {
       "round 1 failed 3 s after its start; the root cause:", "  " + cause, "  the end: enough"};
   CHECK(explained(labelled("[rank0]: ", raised("KeyError: 'x'")) + log) == box);
   CHECK(explained(labelled("0: ", log)) == box);
-  // Somebody else's objects, and what is none.
+  // JSON objects of other programs, and malformed ones.
   CHECK(explained("{\"message\":\"x; the root cause:\",\"lines\":[\"y\"]}\n{\"program\":1}\n{\n")
             .empty());
 }

@@ -1,5 +1,5 @@
-// What the worker library says for want of a peer, as it really says it, is read as a secondary
-// failure.
+// The messages of the worker library about a missing peer, taken from the library itself, are read
+// as secondary failures.
 #include "launcher/report/failure_words.hpp"
 #include "rendezvous/base/lost_peer.hpp"
 #include "tests/rendezvous/store/loopback.hpp"
@@ -20,7 +20,7 @@ using ddprun::worker::store_client;
 
 namespace {
 
-// As a program prints it that ends because of it.
+// The output of a program that ends because of it.
 bool reads_as_effect(const std::string& problem) {
   INFO(problem);
   CHECK_FALSE(problem.empty());

@@ -1,4 +1,4 @@
-// Nodes that come to one entry over a store, each on a thread of its own.
+// Nodes that agree on one entry over a store, each on a thread of its own.
 #include "launcher/vault/agreement.hpp"
 
 #include "tests/rendezvous/store/loopback.hpp"
@@ -28,7 +28,7 @@ using ddprun::tests::served_store;
 
 namespace {
 
-// Between nodes and their store: it counts what they ask.
+// Stands between nodes and their store, and counts their requests.
 class counting_relay {
  public:
   struct count {
@@ -196,7 +196,7 @@ TEST_CASE("where one node waits no more for a silent one, none goes on without i
   CHECK_FALSE(made.found);
   CHECK(made.why.problem == problem);
   CHECK(made.why.is_silence);
-  // One that comes late hears of it, too.
+  // A node that comes late hears of it, too.
   const result_of late = table.start(table.place(2, 3), always, has_it).get();
   CHECK_FALSE(late.found);
   CHECK(late.why.problem == problem);
@@ -272,7 +272,7 @@ TEST_CASE("a node that gives no sign of life is not waited for, one that does is
 TEST_CASE("a part that takes long is waited for as long as its node is alive", "[vault]") {
   const table_of table;
   std::atomic<bool> waits = false;
-  // Until the other has waited for its answer a while: more beats than one.
+  // Runs until the other node has waited for its answer for more than one beat.
   auto second =
       table.start(table.place(1), always, [&](const agreed&, const std::function<bool()>& goes_on) {
         std::string problem;
@@ -313,9 +313,9 @@ TEST_CASE("a round of many nodes asks the store a few questions of each", "[vaul
   for (auto& each : all)
     CHECK(each.get().found);
   const auto asked = relay.asked();
-  // Its word, two arrivals, two verdicts (a wait and a look), all words (likewise), and a
+  // Its word, two arrivals, two verdicts (a wait and a read each), all words (likewise), and a
   // heartbeat.
   CHECK(asked.requests <= nodes * 12);
-  // All words, twice; else one key a request.
+  // All words twice; otherwise one key per request.
   CHECK(asked.keys <= std::size_t{nodes} * (2 * nodes + 12));
 }

@@ -96,7 +96,7 @@ TEST_CASE("what one node has set aside no node takes, whoever has a copy", "[vau
   words[0].aside = {{0, {20, "b"}}};
   const auto choice = choose_common(words, {});
   CHECK(chosen(choice) == "0:a@10,0 1:a@11,0,1 ");
-  // One saved later under its name is another.
+  // An entry saved later under the same name is another entry.
   words[0].held.push_back(of(0, 30, "b"));
   CHECK(chosen(choose_common(words, {})) == "0:b@30,0 1:b@21,1 ");
 }
@@ -104,7 +104,7 @@ TEST_CASE("what one node has set aside no node takes, whoever has a copy", "[vau
 TEST_CASE("what was saved by fewer nodes needs no part of those that came later", "[vault]") {
   const origin two{"7.1", 2};
   const origin one{"7.2", 1};
-  // Node 1 was lost, node 0 went on alone, and another came.
+  // Node 1 was lost, node 0 went on alone, and another node came.
   const std::vector<node_word> words = {
       holding({of(0, 10, "a", two), of(1, 11, "a", two), of(0, 20, "b", one)}, {0, 1}),
       holding({})};
@@ -114,7 +114,7 @@ TEST_CASE("what was saved by fewer nodes needs no part of those that came later"
   CHECK(choice.parts.at(1).of == 0);
   CHECK_FALSE(choice.is_any_newer);
   CHECK(chosen(choose_common(words, {choice.key})) == "0:a@10,0 1:a@11,0 ");
-  // Two came to two: each is given a part, in turn.
+  // Two nodes joined two others: each gets one of the parts.
   const origin was_two{"7.3", 2};
   const auto more =
       choose_common({holding({of(0, 30, "c", was_two)}), holding({of(1, 31, "c", was_two)}),
@@ -126,7 +126,7 @@ TEST_CASE("what was saved by fewer nodes needs no part of those that came later"
 TEST_CASE("a node that was given a part does not count as one that saves", "[vault]") {
   const origin one{"7.2", 1};
   const origin two{"7.3", 2};
-  // Its script saves on node 0 alone.
+  // Its script saves on node 0 only.
   const auto choice = choose_common(
       {holding({of(0, 20, "b", one), of(0, 30, "c", two)}), holding({of(1, 20, "b", one)})}, {});
   CHECK(choice.savers == std::set<std::uint32_t>{0});
@@ -149,7 +149,7 @@ TEST_CASE("a node that has never saved is not waited for, one that has is", "[va
   CHECK(lost.parts.empty());
   CHECK(lost.is_any_newer);
   CHECK(lost.savers == std::set<std::uint32_t>{0, 1});
-  // One of a larger world, which is no node of this one.
+  // One is from a larger world, and belongs to no node of this one.
   CHECK(chosen(choose_common({holding({of(0, 10, "a"), of(7, 10, "b")}, {7}), holding({})}, {})) ==
         "0:a@10,0 ");
   CHECK(choose_common({holding({}), holding({})}, {}).parts.empty());

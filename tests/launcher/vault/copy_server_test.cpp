@@ -50,7 +50,7 @@ struct serving {
   ~serving() {
     shared->tell_to({});
     server.reset();
-    // Its threads end by themselves, and may still clear away what was given up.
+    // Its threads end by themselves, and may still be removing abandoned copies.
     std::error_code changed;
     do {
       fs::remove_all(all.path, changed);
@@ -68,7 +68,7 @@ struct serving {
     fs::create_directories(fs::path(memory + "/" + path).parent_path());
     std::ofstream(memory + "/" + path) << text;
   }
-  // The newest in memory.
+  // The newest entry in memory.
   sent_entry newest() const {
     auto folder = *open_folder(memory);
     const auto found = complete_entries(list_files(folder.get()));
@@ -76,7 +76,7 @@ struct serving {
     return from_memory(std::move(folder), found.back());
   }
   std::vector<std::string> copies() const { return kept_folders(disk + "/" + copy_folder(1)); }
-  // What it answers to this text, sent as it is.
+  // Its answer to this text, which is sent unchanged.
   std::string answer_to(const std::string& text) const {
     std::string problem;
     auto stream = ddprun::worker::blocking_stream::dial(there.address, there.port, {},
@@ -139,7 +139,7 @@ TEST_CASE("an entry whose connection breaks off is asked for again", "[vault]") 
   test.write("step-1/.complete", "");
   const sent_entry sent = test.newest();
   REQUIRE(put_entry(test.there, 1, sent, all_of_it).is_done());
-  // Before the server stands one that answers with the beginning of an entry, and hangs up.
+  // A peer before the server answers with the beginning of an entry, and disconnects.
   const int broken = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in any = {};
   any.sin_family = AF_INET;
@@ -212,7 +212,7 @@ TEST_CASE("where one of two that are here is damaged the other is sent", "[vault
   test.write("step-1/.complete", "");
   const sent_entry sent = test.newest();
   REQUIRE(put_entry(test.there, 1, sent, all_of_it).is_done());
-  // This host was node 1 itself, once.
+  // This host was node 1 itself at one time.
   const std::string own = test.disk + "/node-1";
   fs::create_directories(own);
   const auto memory = *open_folder(test.memory);
@@ -240,7 +240,7 @@ TEST_CASE("what is set aside is neither kept nor given, whatever came first", "[
     const std::lock_guard lock(test.shared->mutex);
     test.shared->set_aside.insert({1, sent.what});
   };
-  // Node 2's of that name is another.
+  // Node 2's entry of that name is another one.
   REQUIRE(put_entry(test.there, 2, test.newest(), all_of_it).is_done());
   SECTION("it is there already") {
     REQUIRE(put_entry(test.there, 1, sent, all_of_it).is_done());

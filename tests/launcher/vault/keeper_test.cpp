@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Takes the first entry that it is sent, ever so slowly.
+// Receives the first entry very slowly.
 class slow_buddy {
  public:
   slow_buddy() : thread_([this] { serve(); }) {}
@@ -49,7 +49,7 @@ class slow_buddy {
 
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
   bool is_sent_to() const { return is_sent_to_; }
-  // The connection has ended, whoever has ended it.
+  // True once the connection has ended, at either end.
   bool has_let_go() const { return has_let_go_; }
 
  private:

@@ -1,4 +1,5 @@
-// A node without --vault, beside others that have one or not: no disk, and no store that answers.
+// A node without --vault, beside nodes with or without one: it has no disk, and its store does not
+// answer.
 #include "launcher/vault/node_vault.hpp"
 
 #include "launcher/vault/leader_mark.hpp"

@@ -1,4 +1,4 @@
-// By which round of the job an entry was saved, as text.
+// The round of the job in which an entry was saved, as text.
 #include "launcher/vault/origin.hpp"
 
 #include "tests/support/catch.hpp"

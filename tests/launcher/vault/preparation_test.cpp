@@ -1,4 +1,4 @@
-// A preparation among two nodes, of which the other is this test.
+// A preparation with two nodes, of which the other is this test.
 #include "launcher/vault/preparation.hpp"
 
 #include "launcher/vault/vault_files.hpp"
@@ -109,7 +109,7 @@ TEST_CASE("what is hidden goes to disk before it goes from memory", "[vault]") {
     CHECK_FALSE(fs::exists(here.memory + "/step-2"));
   }
   SECTION("where it cannot it stays, and no worker takes it for complete") {
-    // The name of the copy while it is made: in a folder that is not there.
+    // The copy in progress has this name, in a folder that does not exist.
     here.shared->mark = "a/b";
     here.prepare([] { return true; }, [](const agreed&, const auto&) { return true; });
     CHECK(fs::exists(here.memory + "/step-2/model"));

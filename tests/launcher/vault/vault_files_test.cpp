@@ -130,7 +130,7 @@ TEST_CASE("a manifest is whole, or none", "[vault]") {
     other[at] ^= 1;
     CHECK_FALSE(parse_manifest(other));
   }
-  // One that somebody has written on purpose.
+  // A manifest that was written with bad intent.
   manifest hostile = whole;
   hostile.files[0].path = "../../etc/cron.d/x";
   CHECK_FALSE(parse_manifest(to_text(hostile)));
@@ -151,7 +151,7 @@ TEST_CASE("no link in a vault is followed", "[vault]") {
   CHECK(kept_folders(here.disk).empty());
   CHECK(fs::is_empty(here.disk));
 
-  // Swapped behind the look.
+  // Replaced after the look.
   fs::remove(here.memory + "/step-1/model.pt");
   here.write("step-1/model.pt", "mine");
   here.write("step-1/.complete", "now");
@@ -163,7 +163,7 @@ TEST_CASE("no link in a vault is followed", "[vault]") {
   CHECK(done.has_changed);
   CHECK(fs::is_empty(here.disk));
 
-  // A folder that leads elsewhere is neither walked through nor removed there.
+  // A link to another folder is neither followed nor are files removed behind it.
   const temporary_folder elsewhere;
   elsewhere.file("precious", "text", 0600);
   fs::create_symlink(elsewhere.path, here.memory + "/out");
@@ -233,7 +233,8 @@ TEST_CASE("so many stay on disk, and what is set aside is not found again", "[va
   CHECK(names() == "dc");
   const std::string first = set_aside_in(here.disk)[0].name;
   CHECK(first == "e");
-  // What was set aside before is known still, though its files are gone: copies may be elsewhere.
+  // An entry that was set aside earlier is still known, though its files are gone, because copies
+  // may be elsewhere.
   const auto older = read_manifest(here.newest());
   REQUIRE(older);
   CHECK(set_aside_on_disk(here.disk, older->what));

@@ -67,7 +67,7 @@ TEST_CASE("a marker beside a file, or a folder, is as good", "[vault]") {
 TEST_CASE("the markers of DCP and of worker/snapshot are known where they are whole", "[vault]") {
   CHECK(names(complete_entries({file("step-1/__0_0.distcp", 1), file("step-1/.metadata", 2)})) ==
         words{"step-1"});
-  // accelerate writes the model of a checkpoint so, and its other parts later.
+  // accelerate writes a checkpoint's model first, and its other parts later.
   CHECK(complete_entries(
             {file("checkpoint-1/model/__0_0.distcp", 1), file("checkpoint-1/model/.metadata", 2)})
             .empty());
@@ -153,7 +153,7 @@ TEST_CASE("what two rounds in a row have failed from is distrusted", "[vault]") 
   CHECK_FALSE(one.fail(newer));
   one.begin(newer);
   CHECK(one.fail(newer) == newer);
-  // The one before it has its own two failures.
+  // The entry before it gets its own two failures.
   one.begin(old);
   CHECK_FALSE(one.fail(old));
   one.begin(old);

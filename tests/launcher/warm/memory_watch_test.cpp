@@ -25,7 +25,7 @@ memory_level job_with(std::uint64_t left) {
   return {"cgroup /job", left, 2 * gib, 0};
 }
 
-// What the watch reads, on its other thread.
+// What the watch reads on its other thread.
 struct memory {
   memory_levels read() const {
     const std::lock_guard lock(mutex);

@@ -12,7 +12,7 @@ using namespace ddprun::launcher::warm;
 TEST_CASE("a zip has each file as it is, its sum, and a directory at its end") {
   const std::string zip = zip_of({{"a.py", "123456789"}});
   using namespace std::string_literals;
-  // The sum is CRC-32's check value.
+  // CRC-32's check value.
   const std::string head =
       "\x0a\0\0\0\0\0\0\0\x21\0\x26\x39\xf4\xcb\x09\0\0\0\x09\0\0\0\x04\0\0\0"s;
   const std::string file = "PK\x03\x04" + head + "a.py123456789";
@@ -26,7 +26,7 @@ TEST_CASE("the folder that is first in PYTHONPATH leaves the others behind it") 
   CHECK(with_site_zip({"A=1", "PYTHONPATH=/x:/y", "B=2"}, "/z") ==
         entries{"A=1", "PYTHONPATH=/z:/x:/y", "B=2"});
   CHECK(with_site_zip({"A=1"}, "/z") == entries{"A=1", "PYTHONPATH=/z"});
-  // An empty part would be the current folder.
+  // An empty part would mean the current folder.
   CHECK(with_site_zip({"PYTHONPATH="}, "/z") == entries{"PYTHONPATH=/z:/z"});
 }
 

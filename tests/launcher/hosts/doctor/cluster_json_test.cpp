@@ -30,7 +30,7 @@ TEST_CASE("a card and what was seen come back as they went") {
   REQUIRE(back);
   CHECK(encode(*back) == encode(seen));
   CHECK_FALSE(back->folder->changed.at(1));
-  // Of a node that is not there.
+  // The index of a node that does not exist.
   CHECK_FALSE(decode_seen(encode(seen), 1));
 }
 

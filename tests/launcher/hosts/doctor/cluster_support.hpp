@@ -1,4 +1,4 @@
-// Meetings of nodes that the doctor's tests judge.
+// Meetings of nodes, as input for the doctor's judges.
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"
@@ -8,7 +8,7 @@
 
 namespace ddprun::tests::doctor {
 
-// Of `nodes` nodes that are well: "node-0" at 10.0.0.1, and so on.
+// `nodes` healthy nodes: "node-0" at 10.0.0.1, and so on.
 inline cluster_facts healthy(std::uint32_t nodes) {
   cluster_facts facts;
   facts.wanted = {nodes, nodes};
@@ -43,7 +43,7 @@ inline cluster_facts healthy(std::uint32_t nodes) {
   return facts;
 }
 
-// What one has seen of another.
+// What one node has seen of another.
 inline peer_seen& pair(cluster_facts& facts, std::uint32_t from, std::uint32_t to) {
   return facts.seen[from]->peers[to];
 }

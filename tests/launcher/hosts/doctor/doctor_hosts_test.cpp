@@ -10,7 +10,7 @@ namespace {
 
 using words = std::vector<std::string>;
 
-// Those before the program, and those behind it.
+// The words before the program, and those after it.
 std::pair<words, words> sides_of(const words& given) {
   const auto job = words_for_hosts(given);
   REQUIRE(job);

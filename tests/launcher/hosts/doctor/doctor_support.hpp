@@ -1,4 +1,4 @@
-// What the doctor's tests share: a node made of files, and findings as lines.
+// Shared by the doctor's tests: a node made of files, and findings as lines.
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"
@@ -12,7 +12,7 @@ using namespace ddprun::launcher::doctor;
 
 using fake_node = tests::node_of_files;
 
-// "warning: what was seen: what to do", "nothing" where the check says nothing.
+// "warning: what was seen: what to do"; "nothing" if the check reports nothing.
 inline std::string line_of(const findings& found, const std::string& check) {
   for (const finding& each : found) {
     if (each.check != check) continue;

@@ -1,4 +1,4 @@
-// What keeps a node out of the next round, as it can be seen without asking anybody.
+// The reasons to keep a node out of the next round that can be found without running a command.
 #include "launcher/hosts/doctor/health_now.hpp"
 
 #include "tests/support/catch.hpp"

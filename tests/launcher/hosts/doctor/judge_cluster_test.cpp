@@ -29,7 +29,7 @@ TEST_CASE("a node that did not come, and one that went") {
   const findings found = judge_cluster(facts);
   CHECK(trouble_of(found, "nodes").starts_with("error: 3 of 5 came: "));
   CHECK(trouble_of(found, "nodes", 1) == "error: node-2 came, and has said nothing for 6 s");
-  // What has gone does not answer: that is said already.
+  // That a lost node does not answer is reported already.
   CHECK(line_of(found, "connections").starts_with("ok: 2 of 2 pairs "));
 }
 

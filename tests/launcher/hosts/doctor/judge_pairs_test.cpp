@@ -127,7 +127,7 @@ TEST_CASE("addresses that lead back to another name, or to no answer") {
   cluster_facts facts = healthy(3);
   CHECK(line_of(judge_addresses(facts), "addresses of nodes") ==
         "ok: 6 of 6 look-ups lead back to the node's name");
-  // Common in clouds, and no harm.
+  // Common in clouds, and harmless.
   pair(facts, 0, 1).named = name_answer::unknown;
   CHECK(line_of(judge_addresses(facts), "addresses of nodes") ==
         "ok: 5 of 6 look-ups lead back to the node's name");

@@ -25,7 +25,7 @@ TEST_CASE("the interface that NCCL takes by itself") {
   const auto plain = host({{"lo", "127.0.0.1"}, {"docker0", "172.17.0.1"}, {"eth0", "10.0.0.1"}});
   CHECK(choice(plain) == "eth0");
   CHECK(choice(host({{"eth0", "10.0.0.1"}, {"ib0", "10.1.0.1"}})) == "ib0");
-  // A pod's veth, which nobody reaches, is first where the kernel lists it first.
+  // A pod's veth, which no other host can reach, is chosen if the kernel lists it first.
   CHECK(choice(host({{"veth12", "10.9.0.1"}, {"eth0", "10.0.0.1"}})) == "veth12");
   CHECK(choice(host({{"lo", "127.0.0.1"}, {"virbr0", "192.168.122.1"}})) == "lo");
   CHECK(choice(host({{"docker0", "172.17.0.1"}, {"lo", "127.0.0.1"}})) == "docker0");

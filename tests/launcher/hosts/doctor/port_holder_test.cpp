@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// 29400 is 72D8. 4711 listens at it; 4712 at another port, and 4713 is a connection to it.
+// 29400 is 72D8. 4711 listens on it; 4712 on another port, and 4713 is a connection to it.
 const std::string tcp_table =
     "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout "
     "inode\n"

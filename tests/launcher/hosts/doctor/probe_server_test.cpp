@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto generous = 60s;
 
-// Of somebody who connects and says no more than this.
+// A connection that sends only this.
 blocking_stream stranger(std::uint16_t port, const std::string& word) {
   std::string problem;
   auto stream = blocking_stream::dial("127.0.0.1", port, 0s, generous, problem);
@@ -37,7 +37,7 @@ TEST_CASE("a probe port answers its own, whoever else is there") {
   REQUIRE(server.ports().size() == 2);
   blocking_stream silent = stranger(server.ports()[0], "");
   blocking_stream second = stranger(server.ports()[1], "ddprun");
-  // There is room for two: the strangers give way.
+  // There is room for two, so the strangers are closed.
   const probe_result known = probe({"127.0.0.1", server.ports()[0], token, true});
   CHECK(known.path.what == path_answer::ok);
   CHECK(known.round_trip);

@@ -8,7 +8,7 @@
 namespace ddprun::launcher::kubernetes {
 namespace {
 
-// "45 %, 80 s"
+// Returns "45 %, 80 s".
 std::string read(std::string_view words) {
   const auto found = find_bar(words);
   if (!found) return "nothing";
@@ -25,7 +25,7 @@ TEST_CASE("bars that scripts draw") {
   CHECK(read("Epoch 3/10:  50%|#####     | 5/10 [01:00<01:00,  7.5it/s]") == "25 %");
   CHECK(read("epoch 3 [=============>................]  45 % | 1210 samples/s | 3 s left | loss "
              "0.4") == "45 %, 3 s");
-  // The newest one counts, whatever was said behind it.
+  // The newest bar counts, even if other lines follow.
   CHECK(read(" 10%|#         | 1/10\n 20%|##        | 2/10\nsaved a snapshot\n") == "20 %");
 }
 
@@ -33,7 +33,7 @@ TEST_CASE("other percentages are no progress") {
   for (const char* const words : {"", "%", "%|", "accuracy 93%", "GPU at 98 % | 71 C", "140%|##|",
                                   "x%|", "99999999999%|", "Epoch 0/0:  50%", "[<%|"})
     CHECK(read(words) == "nothing");
-  // A number of epochs that cannot be is none.
+  // An impossible epoch is ignored.
   CHECK(read("Epoch 7/3: 50%|###  |") == "50 %");
   CHECK(read("Epoch /: 50%|###  |") == "50 %");
   CHECK(read("Epoch 1/0: 50%|###  | [1:x<y:z") == "50 %");

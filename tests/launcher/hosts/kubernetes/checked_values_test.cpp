@@ -1,4 +1,4 @@
-// Names, amounts and variables that Kubernetes would refuse are refused here, with what to write.
+// Names, amounts and variables that Kubernetes would refuse are refused here, with advice.
 #include "launcher/hosts/kubernetes/checked_values.hpp"
 
 #include "tests/support/catch.hpp"

@@ -1,5 +1,5 @@
-// What is asked for is in the manifest, and mistakes are told before there is one. The whole is
-// checked against Kubernetes' own schemas in tests/cluster/test_kubernetes.py.
+// The request is in the manifest, and mistakes are reported before a manifest is written.
+// tests/cluster/test_kubernetes.py checks whole manifests against Kubernetes' own schemas.
 #include "launcher/hosts/kubernetes/manifest.hpp"
 
 #include "launcher/hosts/kubernetes/pod_template.hpp"

@@ -1,4 +1,4 @@
-// A pod says which node it is by its index and its names, whatever else it carries.
+// A pod's index and names tell which node it is, whatever other variables it has.
 #include "launcher/hosts/kubernetes/pod_placement.hpp"
 
 #include "tests/support/catch.hpp"
@@ -9,7 +9,7 @@ namespace {
 using hosts::placement;
 using hosts::placement_outcome;
 
-// As kubelet writes /etc/hosts of a pod.
+// As kubelet writes a pod's /etc/hosts.
 pod_facts pod_called(const std::string& name, const std::string& subdomain) {
   const std::string full =
       subdomain.empty() ? "" : name + "." + subdomain + ".research.svc.cluster.local\t";
@@ -110,7 +110,7 @@ TEST_CASE("a PyTorchJob without PET_* numbers its pods by RANK and WORLD_SIZE") 
   master["RANK"] = "3";
   CHECK(
       refusal_of_pod(pod_called("bert-worker-2", ""), master).starts_with("RANK=3, WORLD_SIZE=3"));
-  // RANK in a pod of nobody's is a worker's, of whoever has made it.
+  // In a pod without a subdomain, RANK is a worker's, set by whoever has created the pod.
   CHECK(std::holds_alternative<std::monostate>(place_pod(pod_called("box", ""), worker)));
 }
 

@@ -1,4 +1,4 @@
-// What is written as YAML comes back as it was; tests/cluster/test_kubernetes.py has a real reader.
+// Text written as YAML is read back unchanged; tests/cluster/test_kubernetes.py uses a real reader.
 #include "launcher/hosts/kubernetes/yaml.hpp"
 
 #include "tests/support/catch.hpp"

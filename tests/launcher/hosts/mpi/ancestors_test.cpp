@@ -1,4 +1,4 @@
-// The processes above this one, and the command line that has started an MPI job.
+// The ancestors of this process, and the command line that has started an MPI job.
 #include "launcher/hosts/mpi/ancestors.hpp"
 
 #include "launcher/hosts/mpi/front_end.hpp"
@@ -11,7 +11,7 @@ namespace ddprun::launcher::hosts::mpi {
 namespace {
 
 struct fake_proc {
-  // Of 0 the file is self's.
+  // With PID 0, the file is that of self.
   void add(int pid, const std::string& name, int parent, const std::string& arguments = {}) {
     const std::string own = pid == 0 ? "self" : std::to_string(pid);
     std::filesystem::create_directory(folder.path + "/" + own);

@@ -1,4 +1,4 @@
-// A mask of processors that mpirun has made by itself is told from one that a person wants.
+// A CPU mask that mpirun sets by default is told from one that the user has asked for.
 #include "launcher/hosts/mpi/binding.hpp"
 
 #include "tests/support/catch.hpp"

@@ -1,5 +1,5 @@
 // An agent is told to leave when the launcher's process on its node has ended. A child plays the
-// agent, as its parent is to end.
+// agent, because its parent has to end.
 #include "launcher/hosts/mpi/lifeline.hpp"
 
 #include "rendezvous/base/unique_fd.hpp"
@@ -15,7 +15,7 @@
 namespace ddprun::launcher::hosts::mpi {
 namespace {
 
-// Ends with the signal that it gets; the pipe's end closes then.
+// Ends by the signal that it gets, which closes its end of the pipe.
 [[noreturn]] void play_agent(int launcher, int told) {
   sigset_t set;
   ::sigemptyset(&set);

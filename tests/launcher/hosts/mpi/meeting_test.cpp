@@ -1,4 +1,4 @@
-// Where the members of an MPI job meet, by what each says of its host.
+// Where the members of an MPI job meet, from what each publishes about its host.
 #include "launcher/hosts/mpi/meeting.hpp"
 
 #include "launcher/hosts/mpi/hnp_uri.hpp"
@@ -20,7 +20,7 @@ card card_with(std::initializer_list<const char*> texts) {
   return made;
 }
 
-// A host with a way out by eth0, one by ib0, and a bridge that every host has.
+// A host with a default route by eth0, another network by ib0, and a bridge that every host has.
 host_words first_host() {
   host_words host;
   host.addresses = {at("127.0.0.1"), at("10.0.0.1"), at("192.168.5.1"), at("172.17.0.1"),
@@ -37,7 +37,7 @@ host_words first_host() {
   return host;
 }
 
-// All in one process: `put` is seen at once, so the ranks come in the order that the test plays.
+// All ranks are in one process and `put` is visible at once, so the test decides their order.
 struct fake_board final : exchange {
   cli::checked put(const std::string& key, const std::string& value) override {
     values[key] = value;
@@ -63,7 +63,8 @@ TEST_CASE("mpi: rank 0 is met at the address from which most others are reached"
   CHECK(reachable_address(host, {card_with({"10.0.0.2"})}) == at("10.0.0.1"));
   CHECK(reachable_address(host, {card_with({"10.0.0.2", "192.168.5.2"}),
                                  card_with({"192.168.5.3"})}) == at("192.168.5.1"));
-  // Both have both: the first in this host's own order, IPv4 before IPv6.
+  // Both networks are common to both hosts: the first in this host's own order wins, IPv4 before
+  // IPv6.
   CHECK(reachable_address(host, {card_with({"fd00::2", "192.168.5.2", "10.0.0.2"})}) ==
         at("10.0.0.1"));
   CHECK(reachable_address(host, {card_with({"fd00::2"})}) == at("fd00::1"));

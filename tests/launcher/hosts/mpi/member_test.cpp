@@ -1,4 +1,4 @@
-// Which MPI launcher has started this process, by the variables that all of them leave.
+// Which MPI launcher has started this process, from the variables that all of them leave.
 #include "launcher/hosts/mpi/member.hpp"
 
 #include "tests/support/catch.hpp"
@@ -104,7 +104,7 @@ TEST_CASE("mpi: of nested launchers the nearest one counts, and the other is nam
   CHECK(inner.kind == launcher_kind::hydra);
   CHECK(inner.outer == "OpenMPI's mpirun is further out: OMPI_COMM_WORLD_RANK=1 is not used");
   CHECK(found_in(nested, named({"prted", "hydra_pmi_proxy"})).kind == launcher_kind::open_mpi);
-  // Where ancestors are hidden, by the order of the table.
+  // If ancestors are hidden, the order of the table decides.
   CHECK(found_in(nested, named({"sh"})).kind == launcher_kind::open_mpi);
   CHECK(found_in(nested).outer == "hydra's mpiexec is further out: PMI_RANK=3 is not used");
 }

@@ -1,5 +1,5 @@
-// PMI-1 against a launcher of the test's own: one that does as hydra does, and some that lie, say
-// nothing, or go away.
+// PMI-1 against launchers of the test: one that behaves like hydra, and some that lie, do not
+// answer, or disconnect.
 #include "launcher/hosts/mpi/pmi1.hpp"
 
 #include "launcher/hosts/mpi/meeting.hpp"
@@ -27,7 +27,7 @@ std::array<unique_fd, 2> connection_pair() {
   return {unique_fd(ends[0]), unique_fd(ends[1])};
 }
 
-// The next line from there, without its end; empty when it has been closed.
+// The next line from the peer, without its newline; empty: the connection was closed.
 std::string line_from(int fd) {
   std::string line;
   for (char each = 0; ::read(fd, &each, 1) == 1 && each != '\n';)
@@ -39,8 +39,8 @@ void say(int fd, const std::string& text) {
   (void)!::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
 }
 
-// Answers as MPICH's hydra does to one process; `answer` may have other words for a line, and an
-// empty one is for hydra's own.
+// Answers one process as MPICH's hydra does. `answer` may replace the answer to a line; an empty
+// one keeps hydra's own.
 struct fake_hydra {
   explicit fake_hydra(std::function<std::string(const std::string& line)> answer = {})
       : fake_hydra(connection_pair(), std::move(answer)) {}
@@ -57,7 +57,7 @@ struct fake_hydra {
         }) {}
   ~fake_hydra() { end(); }
 
-  // All that it has heard, once the process has gone.
+  // All that it has received, once the process has disconnected.
   std::vector<std::string> end() {
     process.reset();
     if (thread.joinable()) thread.join();
@@ -83,7 +83,7 @@ struct fake_hydra {
   std::thread thread;
 };
 
-// What `begin` says of a launcher that answers `line` so.
+// The error of `begin` for a launcher that answers `line` so.
 std::string refusal(const std::string& line, const std::string& answer) {
   fake_hydra hydra([&](const std::string& heard) { return heard.starts_with(line) ? answer : ""; });
   auto board = pmi1_exchange::begin(std::move(hydra.process), generous());
@@ -169,7 +169,7 @@ TEST_CASE("mpi: a launcher that goes away is said to, at each of its lines") {
   for (const std::string line : {"cmd=init", "cmd=get_maxes", "cmd=get_my_kvsname", "cmd=put",
                                  "cmd=barrier_in", "cmd=get kvs", "cmd=finalize"}) {
     const std::string said = refusal(line, "close");
-    // Where it has gone before the next word is said, that cannot be sent.
+    // If the launcher has disconnected before, the next message cannot be sent.
     const bool is_told = said == "its PMI has closed the connection" ||
                          said.starts_with("its PMI cannot be written to: ");
     CHECK(is_told);

@@ -1,4 +1,4 @@
-// libpmix lives in a child process, whatever it does there.
+// libpmix runs in a child process, whatever it does there.
 #include "launcher/hosts/mpi/pmix.hpp"
 
 #include "tests/support/catch.hpp"

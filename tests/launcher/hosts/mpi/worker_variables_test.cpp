@@ -1,5 +1,5 @@
-// What workers see of an MPI launcher: nothing of the agent's, and their own ranks where they are
-// asked for.
+// What workers see of an MPI launcher: nothing of the agent's, and their own ranks if that is asked
+// for.
 #include "launcher/hosts/mpi/worker_variables.hpp"
 
 #include "launcher/agent/worker_environment.hpp"

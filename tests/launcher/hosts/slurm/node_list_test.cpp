@@ -54,7 +54,7 @@ TEST_CASE("nodes are in the order of their numbers") {
   CHECK(found ==
         names{"gpu1", "node", "node1", "node02", "node2", "node10", "r1n9", "r1n10", "r2n1"});
   CHECK_FALSE(is_before("n1", "n1"));
-  // Longer than any number that a machine knows.
+  // Larger than any integer type.
   CHECK(is_before("n99999999999999999999998", "n99999999999999999999999"));
 }
 

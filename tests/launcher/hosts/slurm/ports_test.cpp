@@ -1,4 +1,4 @@
-// The ports at which the agents of one step look for each other.
+// The ports on which the agents of one step look for each other.
 #include "launcher/hosts/slurm/ports.hpp"
 
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-// The place of this process among a step's nodes, from the variables as Slurm 22.05 sets them.
+// The rank of this node in a step, from the variables as Slurm 22.05 sets them.
 #include "launcher/hosts/slurm/slurm.hpp"
 #include "tests/support/catch.hpp"
 
@@ -165,7 +165,7 @@ TEST_CASE("a batch script is no step: with several nodes it is told to write sru
   CHECK(error_in(batch) == told);
   CHECK(error_in(with(batch, {{"SLURM_STEP_ID", "batch"}})) == told);
   CHECK(error_in(with(batch, {{"SLURM_STEP_ID", "4294967291"}})) == told);
-  // sbatch was called inside of a step, whose variables are there still.
+  // sbatch was called inside a step, whose variables are still set.
   const environment_map stale =
       with(second_of_three(), {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[1-2]"}});
   CHECK(error_in(stale, "slurmstepd: [7.batch]") == told);
@@ -207,7 +207,7 @@ TEST_CASE("flags that contradict the step are named, by the node that they conce
   options.workers.number = 2;
   options.node_rank = 0;
   CHECK(contradictions(first, options).empty());
-  // The batch script's own shell has written its SLURM_NODEID for all nodes.
+  // The batch script's own shell has set SLURM_NODEID for all nodes.
   CHECK(contradictions(second, options) ==
         std::vector<std::string>{
             "--node-rank says 0, and this is node 1 of Slurm step 12.0; if the shell of the "

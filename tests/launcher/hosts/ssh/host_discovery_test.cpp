@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The first answer of a line of shell.
+// The first answer of a shell command as the script.
 host_discovery::answer first_answer(const std::string& line,
                                     std::chrono::milliseconds limit = discovery_limit) {
   boost::asio::io_context context;

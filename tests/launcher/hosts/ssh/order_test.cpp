@@ -14,7 +14,7 @@ const order sample_order = {"/data/a folder",
                             {"--nnodes=2", "--", "train.py", "", "two\nlines"},
                             {{"PATH", "/bin"}, {"TEXT", "a=b\nc"}, {"EMPTY", ""}}};
 
-// What is read from a pipe with these bytes and an end; `left` is what comes behind it.
+// Reads an order from a pipe with these bytes and an end; `left` gets the bytes after it.
 std::optional<order> read_from_pipe(const std::string& bytes, std::string& left) {
   auto ends = make_pipe();
   REQUIRE(ends.has_value());

@@ -1,13 +1,13 @@
-"""Runs the programs of programs/ as a launcher would, and keeps what a rank wrote to stderr.
+"""Runs the programs of programs/ as a launcher would, and saves what a rank wrote to stderr.
 
     .venv/bin/python tests/launcher/report/corpus/make.py [NAME...]
 
-Each program's first line says how many ranks it has, which one's words are kept, and variables:
+Each program's first line gives the number of ranks, the rank whose output is saved, and variables:
     # ranks=2 keep=0 PYTHONFAULTHANDLER=1
-One with gpus=1 needs an NVIDIA GPU, which its ranks share, and is left out where there is none.
+One with gpus=1 needs an NVIDIA GPU, which its ranks share, and is skipped if there is none.
+
 A rank is a fork of this process, which has imported PyTorch once; the interpreter runs the program
-as it runs its main file. How each ended is printed, for answers.txt. Paths of this machine are
-replaced.
+as its main file. It prints how each rank ended, for answers.txt. Paths of this machine are replaced.
 """
 
 import ctypes
@@ -37,7 +37,7 @@ PLACES = [
 
 
 def run_main(script, values, errors):
-    """In a fork: never returns."""
+    """Runs in a fork, and never returns."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(values)
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
@@ -67,7 +67,7 @@ def run(program):
         print(f"{program.stem}: left out: no NVIDIA GPU is here", flush=True)
         return
     port = free_port()
-    # No context manager: a fork that exits would leave it, too.
+    # No context manager, because a fork that exits would leave it, too.
     folder = tempfile.mkdtemp()
     script = Path(folder, "train.py")
     script.write_text(text.split("\n", 1)[1])
