@@ -24,12 +24,12 @@ bool would_block() {
   return errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
-// Until the socket is ready, or in error, or the deadline has passed.
+// Waits until the socket is ready or in error, or the deadline has passed.
 error_code await(int descriptor, short events, const deadline& until) {
   while (true) {
     const duration left = until.left();
     if (left == duration::zero()) return errc::timed_out;
-    // Rounded up, so that the last millisecond is not spent in a busy loop.
+    // Round up: otherwise the last millisecond would be a busy loop.
     const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(left).count();
     pollfd entry{descriptor, events, 0};
     const int ready = ::poll(&entry, 1, static_cast<int>(std::min<long>(milliseconds, 3'600'000)));
@@ -43,7 +43,7 @@ error_code await(int descriptor, short events, const deadline& until) {
 result<blocking_stream> blocking_stream::dial(const std::string& host, std::uint16_t port,
                                               duration delay, const deadline& until,
                                               std::string& problem, int segment_bytes_max) {
-  // The sockets of the answer and of the dialer belong to the context, and go before it.
+  // The context is declared first because the sockets of the answer and the dialer belong to it.
   boost::asio::io_context context(1);
   std::optional<net::dial_result> answer;
   net::dialer dialer(context.get_executor());

@@ -1,12 +1,13 @@
-// A blocking stream is one TCP connection for a thread that may wait: every call takes a deadline
-// and is back by then, whatever the peer does.
+// A blocking stream is one TCP connection for a thread that is allowed to block. Every call takes a
+// deadline and returns by then, whatever the peer does.
 //
-// It is not for an event loop; rendezvous/net has those. It never raises SIGPIPE, and a signal that
-// is handled interrupts no call.
+// It is not meant for an event loop; rendezvous/net has streams for those. It never raises SIGPIPE,
+// and a handled signal does not interrupt a call.
 //
-// Thread rule: one thread at a time. Ownership: the descriptor, which no child process inherits.
-// Errors: timed_out; connection_closed, when the peer has ended or reset the connection; else the
-// system's own. After an error in the middle of a message the stream is of no more use.
+// Thread rule: one thread at a time. Ownership: it owns the descriptor, which child processes do
+// not inherit. Errors: timed_out; connection_closed when the peer has closed or reset the
+// connection; otherwise the system's error. After an error in the middle of a message the stream
+// must not be used again.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -22,9 +23,9 @@ namespace ddprun::worker {
 
 class blocking_stream {
  public:
-  // Waits for `delay`, then looks the name up and tries each of its addresses once. On failure
-  // `problem` names what was tried and what the system said of each. `segment_bytes_max`: as
-  // net::dialer has it.
+  // Waits for `delay`, then resolves the name and tries each of its addresses once. On failure
+  // `problem` lists what was tried and the system's error for each address. `segment_bytes_max`
+  // limits TCP segments as net::dialer does; 0 sets no limit.
   static result<blocking_stream> dial(const std::string& host, std::uint16_t port, duration delay,
                                       const deadline& until, std::string& problem,
                                       int segment_bytes_max = 0);
@@ -32,10 +33,10 @@ class blocking_stream {
   // Takes over a connected socket.
   explicit blocking_stream(int descriptor);
 
-  // All of `bytes`.
+  // Sends all of `bytes`.
   error_code send(std::string_view bytes, const deadline& until);
-  // What has arrived, at least one byte and at most `bytes_max`, is appended to `received`. What is
-  // there already is taken even when the deadline has passed.
+  // Appends what has arrived to `received`: at least one byte and at most `bytes_max`. Bytes that
+  // are already there are taken even if the deadline has passed.
   error_code receive(std::string& received, std::size_t bytes_max, const deadline& until);
 
   void close() { descriptor_.reset(); }

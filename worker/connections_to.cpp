@@ -73,7 +73,8 @@ connections_to::connections_to(const std::string& host, const std::string& port)
 
 void connections_to::end() const {
   for (const int number : open_descriptors()) {
-    // A copy: the number may be closed by another thread and be another file's by now.
+    // Duplicate the descriptor: another thread may close it, and its number may then be another
+    // file's.
     const unique_fd held(::fcntl(number, F_DUPFD_CLOEXEC, 0));
     if (!held) continue;
     const auto peer = peer_of(held);

@@ -1,7 +1,7 @@
-// This process's connections to an address, to end waits of libraries that offer no other way:
-// their next read there says that the peer has closed.
+// This process's TCP connections to one address. Shutting them down ends the waits of libraries
+// that offer no other way to do so: their next read reports that the peer has closed.
 //
-// Thread rule: any thread. Errors: none; an address that cannot be found has no connections.
+// Thread rule: any thread. Errors: none; an address that cannot be resolved has no connections.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@ namespace ddprun::worker {
 
 class connections_to {
  public:
-  // Looks the host up, which may take its time.
+  // Resolves the host, which can block for as long as the resolver does.
   connections_to(const std::string& host, const std::string& port);
-  // Those that there are now.
+  // Shuts down the connections that exist now; later ones are not affected.
   void end() const;
 
  private:
-  // Of IPv6, or IPv4 written as such; and a port.
+  // An IPv6 address, or an IPv4 address mapped into IPv6, and a port.
   using endpoint = std::pair<std::array<std::uint8_t, 16>, std::uint16_t>;
 
   std::vector<endpoint> peers_;

@@ -1,13 +1,14 @@
-// A deadline is the moment until which a blocking call may take, given as that or as a span from
-// now on. One deadline may be handed to several calls, which then share the time.
+// A deadline is the time by which a blocking call must return. It is built from a time point or
+// from a span that starts now. One deadline can be passed to several calls, which then share the
+// time.
 //
 //   store.get("model", 30s);
 //   const deadline all = 60s;
 //   store.wait(keys, all), store.multi_get(keys, all);
 //
-// There is none that never comes: the longest is `longest`.
+// There is no infinite deadline: the longest span is `longest`.
 //
-// Thread rule: plain values; it reads the monotonic clock.
+// Thread rule: plain values. It reads the monotonic clock.
 #pragma once
 
 #include "rendezvous/base/time.hpp"
@@ -23,7 +24,7 @@ class deadline {
 
   deadline(time_point at) : at_(at) {}
 
-  // A span below zero is none at all.
+  // A negative span counts as zero.
   template <typename Rep, typename Period>
   deadline(std::chrono::duration<Rep, Period> limit)
       : at_(std::chrono::steady_clock::now() + bounded(limit)) {}
@@ -38,7 +39,7 @@ class deadline {
  private:
   template <typename Rep, typename Period>
   static duration bounded(std::chrono::duration<Rep, Period> limit) {
-    using seconds = std::chrono::duration<double>;  // the cast cannot overflow
+    using seconds = std::chrono::duration<double>;  // a double, so that the cast cannot overflow
     if (seconds(limit) >= seconds(longest)) return longest;
     if (seconds(limit) <= seconds(0)) return duration::zero();
     return std::chrono::duration_cast<duration>(limit);

@@ -11,8 +11,8 @@
 namespace ddprun::worker {
 namespace {
 
-// torch.randperm: a Fisher-Yates shuffle from the front for lengths that 32 bits of chance serve
-// well, and one from the inside out with 64 bits for longer ones (randperm_cpu in ATen's
+// torch.randperm: a Fisher-Yates shuffle from the front with 32 random bits for shorter lengths,
+// and an inside-out one with 64 random bits for longer ones (randperm_cpu in ATen's
 // TensorFactories.cpp).
 std::vector<std::size_t> random_order(std::size_t length, std::uint64_t seed) {
   constexpr std::size_t short_enough = std::numeric_limits<std::uint32_t>::max() / 20;
@@ -58,8 +58,8 @@ std::vector<std::size_t> distributed_sampler::indices() const {
   std::vector<std::size_t> mine(size());
   for (std::size_t turn = 0; turn < mine.size(); ++turn) {
     const std::size_t position = at_.used + turn * options_.world_size + options_.rank;
-    // Beyond the end the order starts again from its beginning, as often as needed: that is the
-    // padding, also where there are fewer samples than ranks.
+    // Past its end the order starts again from its beginning, as often as needed. This is the
+    // padding, and it also covers fewer samples than ranks.
     mine[turn] = order[position % order.size()];
   }
   return mine;

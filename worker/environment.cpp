@@ -40,7 +40,7 @@ class reader {
     return value && !value->empty() ? parse(name, *value, low, high) : otherwise;
   }
 
-  // As on the wire and in the journal: hexadecimal. 0: there is none.
+  // Instances are hexadecimal, as on the wire and in the journal. 0 means that there is none.
   std::uint64_t instance(const char* name) const {
     const auto value = lookup_(name);
     return value && !value->empty() ? parse(name, *value, 0, any_number, 16) : 0;
@@ -131,7 +131,7 @@ environment read_environment(const place_by_hand& place, const variable_lookup& 
   if (*place.world_size == 0 || *place.rank >= *place.world_size) {
     throw environment_error("rank " + std::to_string(*place.rank) + " of " +
                             std::to_string(*place.world_size) +
-                            " is none: ranks are 0 to the world size less one");
+                            " does not exist: ranks are 0 to the world size minus one");
   }
   const std::map<std::string_view, std::string> given = {
       {"RANK", std::to_string(*place.rank)},

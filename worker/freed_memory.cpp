@@ -15,7 +15,7 @@ void keep_freed_memory() {
     if (std::getenv(name) != nullptr) return;
   }
   mallopt(M_TRIM_THRESHOLD, -1);  // never
-  // No block gets a mapping of its own, whose end would be a return to the kernel.
+  // Never map a block on its own: freeing it would unmap it.
   mallopt(M_MMAP_MAX, 0);
 #endif
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t magic_bytes = 8;
 
-// -1: not a digit.
+// Returns -1 for anything but a lower-case hexadecimal digit.
 int digit_of(char letter) {
   if (letter >= '0' && letter <= '9') return letter - '0';
   if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;

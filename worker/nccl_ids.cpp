@@ -17,8 +17,8 @@ constexpr std::string_view in_store = "store:";
 nccl_id read_id(std::string_view text) {
   if (const auto id = nccl_id_from(text)) return *id;
   throw environment_error(std::string(ids_variable) + ": '" + std::string(text.substr(0, 40)) +
-                          "' is not an NCCL id (2 to 256 hexadecimal digits); it is set by the "
-                          "launcher, and not to be changed");
+                          "' is not an NCCL id (2 to 256 hexadecimal digits); the launcher sets "
+                          "it: do not change it");
 }
 
 std::vector<nccl_id> read_list(std::string_view text) {
@@ -57,7 +57,7 @@ std::vector<nccl_id> read_nccl_ids(const environment& here, const deadline& unti
   const std::optional<std::string> text = lookup(ids_variable);
   if (!text || text->empty()) {
     throw environment_error(std::string(ids_variable) +
-                            " is not set: the launcher has made no ids of NCCL; start it with "
+                            " is not set: the launcher has made no NCCL ids; start it with "
                             "ddprun --nccl-ids=on");
   }
   check_version(version, lookup(version_variable));

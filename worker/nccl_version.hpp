@@ -6,8 +6,8 @@
 
 namespace ddprun::worker {
 
-// Converts 23007 to "2.30.7". Up to 2.8 the code has one digit for the minor version (2804), since
-// then two.
+// Converts 23007 to "2.30.7". The code has one digit for the minor version up to 2.8 (2804), and
+// two since then.
 inline std::string nccl_version_text(std::uint32_t code) {
   const std::uint32_t unit = code < 10000 ? 1000 : 10000;
   return std::to_string(code / unit) + "." + std::to_string(code % unit / 100) + "." +

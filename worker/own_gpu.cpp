@@ -13,6 +13,7 @@ std::optional<int> own_gpu(int visible, std::uint32_t local_rank, std::optional<
     problem = "no GPU is visible" + seen + (reason.empty() ? "" : ": " + reason);
     return std::nullopt;
   }
+  // A worker that sees only one GPU was given that one by the launcher or scheduler.
   const int own = visible == 1 ? 0 : static_cast<int>(local_rank);
   const int chosen = wanted.value_or(own);
   if (chosen >= 0 && chosen < visible) return chosen;

@@ -1,7 +1,7 @@
-// Which of the GPUs that a worker sees is its own: LOCAL_RANK's, where each worker sees all GPUs of
-// the node; where it sees just one, that one.
+// Chooses a worker's own GPU among those that it sees. If each worker sees all GPUs of the node,
+// that is the one numbered LOCAL_RANK; if it sees only one, it is that one.
 //
-// Thread rule: any thread; it reads CUDA_VISIBLE_DEVICES for its texts.
+// Thread rule: any thread; it reads CUDA_VISIBLE_DEVICES for its error texts.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace ddprun::worker {
 
-// `visible` is how many there are, `wanted` one that the program names. None: `problem` says why,
-// with `reason`, CUDA's own, where none is visible.
+// `visible` is the number of visible GPUs, `wanted` the one that the program asks for. On failure
+// the result is empty and `problem` says why; if no GPU is visible, it includes `reason`, which is
+// CUDA's own error text.
 std::optional<int> own_gpu(int visible, std::uint32_t local_rank, std::optional<int> wanted,
                            const std::string& reason, std::string& problem);
 

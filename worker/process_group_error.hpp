@@ -1,4 +1,4 @@
-// What a collective of a process group throws when it fails: most often, a rank has died.
+// Thrown by a collective of a process group that has failed, most often because a rank has died.
 #pragma once
 
 #include <stdexcept>

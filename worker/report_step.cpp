@@ -20,7 +20,7 @@ unique_fd open_file() {
 void write_step(std::uint64_t step, const char* word) {
   static const unique_fd file = open_file();
   if (!file) return;
-  // As wide as the widest, so that no more than this is in the file.
+  // Pad to a fixed width: each text then overwrites the previous one completely.
   std::array<char, 32> text;
   const int size = std::snprintf(text.data(), text.size(), "%20llu %4s\n",
                                  static_cast<unsigned long long>(step), word);

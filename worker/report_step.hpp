@@ -1,14 +1,16 @@
-// report_step says to the launcher how far this worker is: ddprun then knows better than by looking
-// whether it hangs, and its reports name the step. It costs one write to memory; nothing needs it.
+// report_step tells the launcher which step this worker has reached. With it ddprun detects hangs
+// more reliably than by observing the process, and its reports name the step. A call costs one
+// write to memory. It is optional.
 //
 //   for (...) { report_step(step); ...; report_step_done(step); }
 //
-// In a step its own processor time is no move: it may spin as it waits for others. What it computes
-// between two steps (an evaluation) is one where the end of each step is said, too.
+// Within a step, processor time does not count as progress, because the worker may be spinning
+// while it waits for others. Between two steps it does (an evaluation, say), but only if
+// report_step_done() marks the end of each step.
 //
-// Under another launcher, or where nobody looks, it does nothing.
+// It does nothing under another launcher, or if the launcher does not watch for hangs.
 //
-// Thread rule: any thread. The variable DDPRUN_PROGRESS is read at the first call.
+// Thread rule: any thread. Errors: none. The variable DDPRUN_PROGRESS is read at the first call.
 #pragma once
 
 #include <cstdint>

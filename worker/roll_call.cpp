@@ -12,9 +12,9 @@ namespace {
 constexpr std::string_view present = "rank/";
 constexpr std::string_view count = "count";
 constexpr std::string_view asked = "asked";
-// How far ranks may be apart whose deadlines end in the same wait.
+// How far apart the ranks may be whose deadlines end in the same wait.
 constexpr std::chrono::seconds grace{1};
-constexpr std::int64_t lists_max = 8;  // who asks later gets the number alone
+constexpr std::int64_t lists_max = 8;  // callers after these get only the number
 
 }  // namespace
 

@@ -1,12 +1,12 @@
-// Tells which of a round's ranks have come to a place in the program, by way of the job store: a
-// rank that has waited in vain needs this to say for whom.
+// Finds out which of a round's ranks have reached a point in the program, by means of the job
+// store, so that a rank whose wait has timed out can say whom it waited for.
 //
-// Each rank answers when it comes there. Nothing waits here: the roll is read when the wait itself,
+// Each rank answers when it gets there. Nothing waits here: the roll is read after the actual wait,
 // in whatever library, has failed.
 //
-// Thread rule: one thread, as store_client.
-// Errors: a store that does not answer leaves a question open, and is no error of its own: the
-// caller has a worse one to report.
+// Thread rule: one thread at a time, as for store_client.
+// Errors: if the store does not answer, the result is empty. That is no error of its own, because
+// the caller has a more serious one to report.
 #pragma once
 
 #include "worker/deadline.hpp"
@@ -23,23 +23,24 @@ namespace ddprun::worker {
 
 class roll_call {
  public:
-  // `place` is the same on all ranks, and of one use: "nccl/3/join".
+  // `place` is the same on all ranks and used only once: "nccl/3/join".
   roll_call(const store_client& store, std::string_view place, std::uint32_t rank,
             std::uint32_t world_size);
 
-  // This rank is here. False: the store has not taken it.
+  // Records that this rank is here. False if the store did not confirm it.
   bool answer(const deadline& until);
 
-  // A sentence's subject and verb: "ranks 2 and 5 to 7 have not come"; where many ask at once, all
-  // but the first get the number alone, "3 of 8 ranks have not come", for a list of thousands sent
-  // to thousands is too much for a store. Empty: all have come. None: the store does not tell.
+  // The subject and verb of a sentence: "ranks 2 and 5 to 7 have not come". If many ranks ask, only
+  // the first few get the list and the others the number, "3 of 8 ranks have not come", because a
+  // list of thousands sent to thousands would overload the store. Empty if all have come; none if
+  // the store does not answer.
   std::optional<std::string> missing(const deadline& until);
 
-  // For a rank whose deadline has passed while it waited for others: it answers, gives those whose
-  // deadlines pass in the same wait a moment to do so too, and asks. Some seconds at most.
+  // For a rank that has timed out while it waited for others: it answers, gives ranks that time out
+  // in the same wait a moment to answer too, and asks. This takes a few seconds at most.
   std::optional<std::string> who_is_late();
 
-  // For the store, once all is lost but the reason.
+  // The time limit for each question, asked after everything but the diagnosis has failed.
   static constexpr std::chrono::seconds question_limit{5};
 
  private:

@@ -19,10 +19,11 @@
 namespace ddprun::worker {
 namespace {
 
-// Until the program has left, it may begin another wait: in a group that was not made yet.
+// The interval at which waits are ended again, since the program may begin new ones until it has
+// left.
 constexpr std::chrono::milliseconds pause{50};
 constexpr std::chrono::seconds usual_patience{15};
-constexpr std::size_t changes_bytes_max = std::size_t{4} << 20;  // more than exec takes
+constexpr std::size_t changes_bytes_max = std::size_t{4} << 20;  // more than exec accepts
 
 std::chrono::milliseconds patience_of(const variable_lookup& lookup) {
   const auto told = lookup("DDPRUN_SURVIVORS_PATIENCE");
@@ -49,7 +50,7 @@ unique_fd connect_to(const std::string& name) {
   return socket;
 }
 
-// Waits for it. An empty text: the agent has hung up.
+// Waits for a packet. An empty text means that the agent has closed the connection.
 net::packet next_packet(int socket) {
   pollfd ready{socket, POLLIN, 0};
   while (true) {
@@ -60,7 +61,7 @@ net::packet next_packet(int socket) {
   }
 }
 
-// Of a file that says them one behind the other, each ended by a zero byte.
+// Parses a file of entries that each end with a zero byte.
 std::optional<environment_changes> read_changes(const unique_fd& file) {
   std::string text;
   char part[4096];
@@ -98,7 +99,7 @@ round_link::round_link(unique_fd socket, const variable_lookup& lookup)
 
 round_link::~round_link() {
   if (::getpid() != process_) {
-    thread_.detach();  // it is not here
+    thread_.detach();  // a forked child does not have this thread
     return;
   }
   ::shutdown(socket_.get(), SHUT_RDWR);
@@ -111,7 +112,7 @@ void round_link::listen(const variable_lookup& lookup) {
   const auto error = net::start_thread(
       thread_, "ddprun-round",
       [this, host = host.value_or(""), port = port.value_or("")] { hear(host, port); });
-  // Then it is a worker that is started again, as without all this.
+  // Without the thread this worker cannot survive. Hang up, so that the agent restarts it normally.
   if (error) ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
@@ -165,7 +166,7 @@ std::optional<environment_changes> round_link::next_round() {
 
 void round_link::begin(const variable_lookup& lookup) {
   listen(lookup);
-  // One that cannot be told: the agent is gone, and ends this process itself.
+  // Ignore a failure to send: the agent is then gone, and this process is stopped with it.
   [[maybe_unused]] const auto error = net::send_packet(socket_.get(), "begun");
 }
 

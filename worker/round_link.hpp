@@ -1,13 +1,13 @@
-// The way to the agent of a worker that may live on from one round to the next: a Unix socket in
-// the abstract namespace, whose name is in DDPRUN_SURVIVORS. What is said on it stands in
-// launcher/survivors/survivor_spawner.hpp.
+// The connection between a worker that can survive a round and its agent: a Unix socket in the
+// abstract namespace, whose name is in DDPRUN_SURVIVORS. launcher/survivors/survivor_spawner.hpp
+// describes the protocol.
 //
-// A thread hears the agent's word that the round is over, and then ends what the program waits for:
-// its round parts (round_parts.hpp), and its connections to the round's store, which would go on
-// serving until every worker has left.
+// A thread waits for the agent to say that the round is over. It then ends what the program is
+// waiting for: the waits of its round parts (round_parts.hpp), and its connections to the round's
+// store, which keeps serving until every worker has left.
 //
-// Thread rule: one thread, the one that trains. Ownership: the round parts are others'.
-// A child that is forked off has nothing to say on it; its calls do nothing.
+// Thread rule: one thread at a time, the one that trains. Ownership: the round parts belong to
+// others. In a forked child all calls do nothing.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -27,28 +27,28 @@
 
 namespace ddprun::worker {
 
-// NAME=VALUE, or NAME of a variable that goes.
+// NAME=VALUE sets a variable, NAME alone removes it.
 using environment_changes = std::vector<std::string>;
 
 class round_link {
  public:
-  // None: nobody lets this process live on, or its agent cannot be reached.
+  // None if survivors are off for this process, or if its agent cannot be reached.
   static std::unique_ptr<round_link> open(const variable_lookup& lookup);
-  // From now on a stop is SIGTERM, as for any worker.
+  // After this the agent stops the process with SIGTERM, like any other worker.
   ~round_link();
   round_link(const round_link&) = delete;
   round_link& operator=(const round_link&) = delete;
 
-  // Whether the round is over and this process may live on. It waits for that, no longer than
-  // `limit`: an error of a collective is here before the word that a peer has died.
+  // True if the round is over and this process may live on. It waits for that, but not longer than
+  // `limit`: a collective fails before the agent reports that a peer has died.
   bool may_leave(std::chrono::milliseconds limit);
-  // For how long the launcher advises to wait for that.
+  // How long the launcher advises to wait in may_leave().
   std::chrono::milliseconds patience() const { return patience_; }
 
-  // After may_leave(): says that the round is left, and waits for the next. None: there is none for
-  // this process.
+  // Call it after may_leave(). Tells the agent that this process has left the round, and waits for
+  // the next one. None if this process is given no further round.
   std::optional<environment_changes> next_round();
-  // With these in place: the round has begun for this process.
+  // Tells the agent that the changes are in place and the round has begun for this process.
   void begin(const variable_lookup& lookup);
 
  private:
@@ -62,9 +62,9 @@ class round_link {
   pid_t process_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool is_over_ = false;      // by the agent's word, or because it has hung up
-  bool is_to_leave_ = false;  // by its word
-  bool has_left_ = false;     // the program waits for nothing of it any more
+  bool is_over_ = false;      // the agent has said so, or has closed the connection
+  bool is_to_leave_ = false;  // the agent has said so
+  bool has_left_ = false;     // nothing in the program waits for others any more
   std::thread thread_;
 };
 

@@ -12,7 +12,7 @@ struct known_parts {
   std::vector<std::weak_ptr<round_part>> parts;
 };
 
-// Never destroyed: parts may be made and looked for while the process ends.
+// It is never destroyed, because parts may be added and listed while the process exits.
 known_parts& known() {
   static auto& made = *new known_parts;
   return made;
@@ -26,7 +26,7 @@ std::atomic<int> store_users{0};
 void add_round_part(const std::weak_ptr<round_part>& part) {
   const std::lock_guard lock(known().mutex);
   auto& parts = known().parts;
-  // A program that makes groups all the time is not to leave a trace of each.
+  // Drop expired parts, so that a program that keeps making groups does not grow the list.
   parts.erase(
       std::remove_if(parts.begin(), parts.end(), [](const auto& each) { return each.expired(); }),
       parts.end());

@@ -10,7 +10,7 @@ namespace ddprun::worker {
 namespace {
 
 void tell(const char* name, const std::string& text) {
-  std::fflush(stdout);  // what was said before stands before it
+  std::fflush(stdout);  // keeps the order of the program's own output and this line
   std::fprintf(stderr, "%s: %s\n", name != nullptr ? name : program_invocation_short_name,
                text.c_str());
 }

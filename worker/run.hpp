@@ -1,6 +1,10 @@
-// The frame of a program: an error that nobody catches, such as a peer's end, is one line on
-// standard error and exit status 1. Without it each survivor of a dead peer aborts, with a core
-// dump and no word of which rank it was.
+// The frame of a program: an uncaught error, such as a lost peer, becomes one line on standard
+// error and exit status 1. Without it each survivor of a dead peer would abort with a core dump and
+// without saying which rank it was.
+//
+//   int main() {
+//     return ddprun::worker::run([] { ... });
+//   }
 //
 //   int main() {
 //     return ddprun::worker::run([] { ... });
@@ -15,12 +19,12 @@
 
 namespace ddprun::worker {
 
-// An error's text for a person, without the place that threw and the stack of C++ frames with which
-// LibTorch's go on.
+// An error's text for a person, without the source location and C++ stack trace that LibTorch
+// appends to its errors.
 std::string one_line(std::string text);
 
-// What `work` returns, for exit(); 1 where it throws. The line begins with `name`: none is the
-// program's.
+// Returns the exit status that `work` returns, or 1 if it throws. The error line starts with
+// `name`, by default the program's name.
 int run_to_status(const std::function<int()>& work, const char* name = nullptr);
 
 template <std::invocable Work>

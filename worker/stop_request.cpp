@@ -23,7 +23,7 @@ stop_request::stop_request(std::initializer_list<int> signals) {
   came = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;  // what the program is in the middle of goes on
+  action.sa_flags = SA_RESTART;  // system calls of the program are restarted, not interrupted
   sigemptyset(&action.sa_mask);
   for (const int number : signals) {
     struct sigaction before {};

@@ -1,13 +1,13 @@
-// A stop request is a signal, as a question that a training loop asks between two steps. The
-// launcher sends SIGTERM before it ends a worker, and waits for a grace period, in which a snapshot
-// can be saved; a batch system sends SIGUSR1 ahead of its time limit, where it was told to, and
+// A stop request turns a signal into a question that a training loop asks between two steps. The
+// launcher sends SIGTERM before it ends a worker and then waits for a grace period, in which a
+// snapshot can be saved. A batch system can be told to send SIGUSR1 ahead of its time limit, and
 // ddprun passes that on to workers that have a handler for it.
 //
-// It comes to ranks at different moments, and they must save the same step: let them agree first
-// (process_group::any).
+// The signal reaches the ranks at different times, and they must save the same step: let them agree
+// first (process_group::any).
 //
-// Thread rule: any thread may ask. One object at a time: it holds the process's handlers, and gives
-// those before it back.
+// Thread rule: any thread may ask. Only one object may exist at a time: it holds the process's
+// handlers and restores the previous ones when it is destroyed.
 #pragma once
 
 #include <initializer_list>
@@ -25,15 +25,15 @@ class stop_request {
   stop_request& operator=(const stop_request&) = delete;
 
   bool has_come() const { return signal() != 0; }
-  // The one that came last, but none after SIGTERM; 0: none has come.
+  // The last signal that came, except that SIGTERM is never replaced; 0 if none has come.
   int signal() const;
 
  private:
   std::vector<std::pair<int, struct sigaction>> before_;
 };
 
-// What a program that ends for SIGTERM gives to exit(): 128 + SIGTERM, as the shell has it. One
-// that ends for SIGUSR1 gives 0: it has done what it was asked for, and must not be started again.
+// The exit status of a program that ends because of SIGTERM: 128 + SIGTERM, as in a shell. One that
+// ends because of SIGUSR1 exits with 0: it has done what was asked, and must not be restarted.
 constexpr int stopped_status = 128 + SIGTERM;
 
 }  // namespace ddprun::worker

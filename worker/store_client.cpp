@@ -43,7 +43,7 @@ bool store_client::is_connected() const {
   return !connection_->is_over();
 }
 
-// PyTorch's TCPStore puts a slash in front of all keys but its own "init/".
+// PyTorch's TCPStore puts a slash in front of all keys except its own "init/".
 std::string store_client::wire_key(std::string_view key) const {
   std::string full = "/" + prefix_;
   return full.append(key);
@@ -86,7 +86,7 @@ result<std::string> string_of(const result<wire::reply>& answer) {
 }
 
 result<bool> truth_of(const result<wire::reply>& answer, std::int64_t yes) {
-  // An error code converts to bool too: it has to be said which of the two is meant.
+  // An error code converts to bool too, so the error must be marked as such.
   if (!answer) return {boost::system::in_place_error, answer.error()};
   return answer->number == yes;
 }
@@ -193,7 +193,7 @@ result<std::optional<std::string>> store_client::try_queue_pop(std::string_view 
 
 result<std::string> store_client::queue_pop(std::string_view key, const deadline& until) {
   while (true) {
-    // Another client may take the item between the two.
+    // Another client may take the item between the wait and the pop: then wait again.
     if (const auto waited = ask_about(*connection_, opcode::wait, wire_key(key), until); !waited)
       return waited.error();
     auto item = try_queue_pop(key, until);

@@ -17,9 +17,9 @@ using namespace std::chrono_literals;
 
 constexpr duration first_pause = 20ms;
 constexpr duration longest_pause = 1s;
-constexpr duration last_try = 20ms;  // kept of the time for one more attempt at its end
+constexpr duration last_try = 20ms;  // the time that is reserved for a last attempt
 
-// One read: never much more than has arrived, whatever length the store claims.
+// The size of one read: never much more than has arrived, whatever length the store claims.
 constexpr std::size_t read_bytes_min = 4096;
 constexpr std::size_t read_bytes_max = 256 * 1024;
 
@@ -32,7 +32,7 @@ std::string in_front(const std::string& who) {
   return who.empty() ? "" : who + ": ";
 }
 
-// Thousands of ranks that start together should not come again together.
+// Jitter keeps thousands of ranks that start together from retrying together.
 duration with_jitter(duration pause) {
   static thread_local std::minstd_rand random(std::random_device{}());
   return pause / 2 + pause * std::uniform_int_distribution<int>(0, 1000)(random) / 1000;
@@ -42,7 +42,7 @@ bool is_stranger(error_code error) {
   return error == errc::malformed_message || error == errc::message_too_long;
 }
 
-// Not what the question itself is to blame for, nor what is none of the store's.
+// False if the question itself is to blame, or if the peer is not a TCPStore.
 bool is_of_peer(error_code error) {
   return !is_stranger(error) && error != errc::wrong_protocol;
 }
@@ -80,7 +80,7 @@ result<std::shared_ptr<store_connection>> store_connection::open(const std::stri
     if (left <= last_try) break;
     delay = std::min(with_jitter(pause), left - last_try);
   }
-  // The time that there was, rounded up: it was taken from a whole number just before.
+  // Round the time up: it was computed a moment after a deadline of whole units was set.
   const std::string span = to_text(until.at() - start + 1ms);
   problem = for_want_of_peer(store + ": not reached within " + span + " (" + std::to_string(tries) +
                              (tries == 1 ? " try): " : " tries): ") + why);
@@ -105,7 +105,7 @@ error_code store_connection::fail(const question& what, error_code code, const s
   return code;
 }
 
-// No further question can be answered.
+// Closes the connection: no further question can be answered.
 error_code store_connection::end(const question& what, error_code code) {
   if (code == errc::timed_out) {
     over_why_ = "no answer within " + elapsed();
@@ -126,7 +126,7 @@ error_code store_connection::end(const question& what, error_code code) {
   return code;
 }
 
-// The deadline of a wait has passed.
+// Cancels a wait whose deadline has passed.
 error_code store_connection::take_back(const question& what, const deadline& until) {
   const std::string why = "still waiting after " + elapsed();
   std::string cancel;
@@ -138,7 +138,7 @@ error_code store_connection::take_back(const question& what, const deadline& unt
   return fail(what, errc::timed_out, why);
 }
 
-// Reads the answer to the last CANCEL_WAIT, and before it that to the wait if the two crossed.
+// Reads the reply to the last CANCEL_WAIT, and before it the reply to the wait if the two crossed.
 error_code store_connection::settle_cancel(const question& what, const deadline& until) {
   while (cancel_pending_) {
     const error_code error = stream_.receive(received_, read_bytes_min, until);
@@ -150,7 +150,7 @@ error_code store_connection::settle_cancel(const question& what, const deadline&
     }
     if (error) return end(what, error);
     for (const char byte : std::exchange(received_, {})) {
-      // Nothing follows the last of the two.
+      // The reply to CANCEL_WAIT is the last that may come.
       if (!cancel_pending_) return end(what, errc::malformed_message);
       if (byte == wire::reply_wait_canceled) {
         cancel_pending_ = false;
@@ -199,7 +199,7 @@ result<wire::reply> store_connection::read_reply(const question& what, const dea
     if (error == errc::timed_out && is_wait(what.code)) return take_back(what, until);
     if (error) return end(what, error);
   }
-  // Nothing more was asked for, so there can be nothing more.
+  // Only one reply was asked for, so nothing may follow it.
   const std::int64_t nonce = has_no_reply(what.code) ? nonce_ : what.number;
   const bool echoes = answered != wire::opcode::ping || parsed.number == nonce;
   if (parser.consumed() != received_.size() || !echoes) return end(what, errc::malformed_message);

@@ -1,23 +1,24 @@
-// A store connection asks a TCPStore one question at a time, over a blocking stream, and is back by
+// A store connection asks a TCPStore one question at a time over a blocking stream, and returns by
 // the deadline with the whole reply or with an error.
 //
-// It knows requests and replies (rendezvous/protocol), not what they are for: store_client does.
-// Requests without a reply of their own (SET, APPEND, MULTI_SET, QUEUE_PUSH) are sent with a PING
-// behind them in the same segment, so that success means that the store has done it.
+// It deals with requests and replies (rendezvous/protocol); store_client knows what they are for.
+// Requests that TCPStore does not reply to (SET, APPEND, MULTI_SET, QUEUE_PUSH) are sent with a
+// PING behind them in the same segment, so that success means that the store has executed them.
 //
-// A WAIT or BARRIER whose deadline passes is taken back with CANCEL_WAIT at once; the answer to
-// that, with or without the one that crossed it, is read in front of the next reply. Any other
-// question that is not answered in time ends the connection: its answer could no longer be told
-// from the next one.
+// If the deadline of a WAIT or BARRIER passes, it is cancelled with CANCEL_WAIT at once. The reply
+// to that is read before the next question's reply; if the wait was answered meanwhile, its own
+// reply comes first and is skipped. Any other question that is not answered in time ends the
+// connection, because a late reply could not be distinguished from the next one.
 //
-// Memory: a reply takes what has arrived of it, at most protocol::tcpstore::reply_bytes_max, and is
-// given back at the next question beyond `kept_bytes_max`.
+// Memory: a reply is buffered as it arrives, up to protocol::tcpstore::reply_bytes_max. At the next
+// question a buffer larger than `kept_bytes_max` is freed.
 //
 // Thread rule: one thread at a time.
-// Errors: timed_out; message_too_long, before anything is sent, when the question breaks a limit of
-// the protocol; connection_closed; connection_silent, when a CANCEL_WAIT stays unanswered for
-// `silence_limit`; malformed_message or message_too_long when the answer is none that a TCPStore
-// gives; the system's own. `problem()` says which question, how long, and why, in one line.
+// Errors: timed_out; message_too_long, before anything is sent, if the question exceeds a limit of
+// the protocol; connection_closed; connection_silent if a CANCEL_WAIT is not answered for
+// `silence_limit`; malformed_message or message_too_long if the peer does not answer as a TCPStore
+// does; otherwise the system's error. `problem()` says in one line which question failed, after
+// what time, and why.
 #pragma once
 
 #include "rendezvous/protocol/tcpstore_reply_parser.hpp"
@@ -36,13 +37,13 @@ class store_connection {
   static constexpr std::size_t kept_bytes_max = 1024 * 1024;
 
   struct settings {
-    std::string who;  // put in front of every problem; may be empty
+    std::string who;  // prefixes every problem; may be empty
     duration silence_limit = std::chrono::seconds(30);
-    int segment_bytes_max = 0;  // of TCP, in both directions; 0: as the kernel has it
+    int segment_bytes_max = 0;  // TCP segments in both directions; 0: the kernel's choice
   };
 
-  // Tries until the deadline, since the store may not listen yet. errc::wrong_protocol at once,
-  // when what listens is no TCPStore.
+  // Retries until the deadline, since the store may not listen yet, but fails at once with
+  // errc::wrong_protocol if the peer is not a TCPStore.
   static result<std::shared_ptr<store_connection>> open(const std::string& host, std::uint16_t port,
                                                         const deadline& until, settings chosen,
                                                         std::string& problem);
@@ -51,16 +52,16 @@ class store_connection {
 
   struct question {
     protocol::tcpstore::opcode code;
-    std::span<const std::string_view> strings;  // as on the wire
+    std::span<const std::string_view> strings;  // as sent on the wire
     std::int64_t number = 0;
   };
 
   // The strings of the reply are valid until the next question.
   result<protocol::tcpstore::reply> ask(const question& what, const deadline& until);
 
-  // Of the last question that failed.
+  // Describes the last question that failed.
   const std::string& problem() const { return problem_; }
-  // True when no further question can be answered.
+  // True once no further question can be answered.
   bool is_over() const { return bool(over_); }
 
  private:
@@ -72,17 +73,17 @@ class store_connection {
   std::string elapsed() const;
 
   blocking_stream stream_;
-  std::string place_;  // "rank 3 of 4: store at node-a:29500"
+  std::string place_;  // such as "rank 3 of 4: store at node-a:29500"
   settings settings_;
   std::string problem_;
   error_code over_;
   std::string over_why_;
   std::string received_;
-  std::string unsent_;  // of the question; starts with the greeting
+  std::string unsent_;  // the next request; at first the greeting too
   time_point asked_at_{};
   time_point cancelled_at_{};
-  bool cancel_pending_ = false;  // a CANCEL_WAIT has been sent and is not answered
-  bool crossed_ = false;         // the wait that it takes back was answered meanwhile
+  bool cancel_pending_ = false;  // a CANCEL_WAIT was sent and is not answered yet
+  bool crossed_ = false;         // the wait that it cancels was answered meanwhile
   std::uint32_t nonce_;
 };
 

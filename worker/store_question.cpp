@@ -19,7 +19,7 @@ constexpr std::array<const char*, 19> names{
     "GETNUMKEYS", "DELETE",    "APPEND",      "MULTI_GET", "MULTI_SET", "CANCEL_WAIT", "PING",
     "QUEUE_PUSH", "QUEUE_POP", "QUEUE_LEN",   "LIST_KEYS", "BARRIER"};
 
-// How far apart the keys are among the strings; 0: only the first is one.
+// The distance between keys among the strings; 0 if only the first string is a key.
 std::size_t key_stride(wire::opcode code) {
   switch (code) {
     case check:
@@ -40,7 +40,7 @@ bool is_key(wire::opcode code, std::size_t index) {
 
 std::string shown(std::string_view key) {
   if (key.starts_with('/')) key.remove_prefix(1);
-  // A character has at most four bytes, so that the cut here and the one below agree.
+  // A character has at most four bytes, so the cut here never removes what the one below keeps.
   const bool cut = key.size() > shown_bytes_max;
   std::string text = to_valid_utf8(key.substr(0, shown_bytes_max + 4));
   if (cut) text = std::string(first_of(text, shown_bytes_max)) + "...";

@@ -1,5 +1,5 @@
-// What a store connection has to know of a question beside its bytes: whether it keeps the limits
-// of the protocol, how it is called, and how it is shown to a person.
+// What a store connection needs to know about a question besides its bytes: whether it gets a
+// reply, whether it keeps the protocol's limits, and how to describe it to a person.
 #pragma once
 
 #include "rendezvous/protocol/tcpstore.hpp"
@@ -11,18 +11,18 @@
 
 namespace ddprun::worker {
 
-// True for what a TCPStore does not answer.
+// True for requests that a TCPStore does not reply to.
 bool has_no_reply(protocol::tcpstore::opcode code);
-// True for what a CANCEL_WAIT takes back.
+// True for requests that CANCEL_WAIT cancels.
 bool is_wait(protocol::tcpstore::opcode code);
 
-// The limit that the question breaks, as a sentence; empty when there is none. A server closes the
-// connection over it.
+// A text that names the limit that the question exceeds, or an empty one. A server closes the
+// connection on such a question.
 std::string broken_limit(protocol::tcpstore::opcode code,
                          std::span<const std::string_view> strings);
 
-// "WAIT for 'a', 'b' and 5 more": keys without the "/" that the client put in front, cut, and on
-// one line whatever is in them.
+// "WAIT for 'a', 'b' and 5 more": the keys without the "/" that the client puts in front,
+// shortened, and always on one line.
 std::string question_text(protocol::tcpstore::opcode code,
                           std::span<const std::string_view> strings);
 

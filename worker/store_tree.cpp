@@ -9,10 +9,10 @@ namespace ddprun::worker {
 namespace {
 
 constexpr std::uint32_t below_max = 16;
-constexpr const char* over_key = "over";  // why a rank has given up
-// Until a wait looks whether a rank has given up.
+constexpr const char* over_key = "over";  // the reason of a rank that has given up
+// The interval at which a wait checks whether a rank has given up.
 constexpr std::chrono::milliseconds look_min{1000}, look_max{10000}, look_of_a_rank{1};
-constexpr std::chrono::seconds answer_limit{5};  // for the store, when a wait has failed already
+constexpr std::chrono::seconds answer_limit{5};  // for each reply after a failed wait
 
 }  // namespace
 
@@ -40,7 +40,8 @@ error_code store_tree::wait_for(const std::vector<std::string>& keys, const dead
     const auto error = store_.wait(keys, std::min<duration>(until.left(), look));
     if (error != errc::timed_out || !store_.is_connected()) return keep(error);
     if (until.passed()) return keep(error);
-    // A store that is slow for a while ends no turn: PyTorch's looks up names of its clients.
+    // Use the turn's deadline, so that a store that is slow for a while (PyTorch's may be resolving
+    // clients' names) does not end the turn.
     const std::string over = over_key;
     const auto is_over = store_.check(std::span(&over, 1), until);
     if (!is_over) return keep(is_over.error());
@@ -91,7 +92,7 @@ result<std::string> store_tree::join(std::string own, const joiner& with, const 
     if (!answer) return keep(answer.error());
     own = std::move(*answer);
   }
-  // All have come to this turn, and so have read what was said in the one before.
+  // All ranks have come to this turn, so all have read the texts of the previous one.
   if (turn > 1) (void)store_.delete_key(rank_ == 0 ? down(turn - 1) : up(rank_, turn - 1), until);
   return own;
 }

@@ -1,19 +1,20 @@
-// A store tree puts together what the ranks have to say besides their tensors: a stop that one of
-// them has heard of, that all have come to a place, some bytes of one. It goes over the job store,
-// so that ranks need no connection to each other.
+// A store tree combines small messages of all ranks: that one of them was asked to stop, that all
+// have reached a point, some bytes of one rank. It uses the job store, so that ranks need no
+// connections to each other.
 //
-// Each rank waits for those below it, adds its own, and leaves that for the one above it; what rank
-// 0 comes to in the end is the answer of all. With 16 below each, 1,000 ranks are three levels. It
-// costs each rank three short requests to the store, and those with others below them one more, so
-// that the store's rate is the limit where there are many: ask seldom, and not in each step.
+// Each rank waits for the texts of its children, joins its own, and leaves the result for its
+// parent; what rank 0 ends with is the result of all. With 16 children for each rank, 1,000 ranks
+// form three levels. A turn costs each rank three short requests to the store, and parents one
+// more, so with many ranks the store's rate is the limit: do not use it in every step.
 //
-// Every turn is over by its deadline, whoever has died. A rank that knows of a dead one can say so
-// with give_up(): the others hear it within a second, or a millisecond a rank, 10 s at most.
+// Every turn ends by its deadline, even if ranks have died. A rank that knows of a dead one can
+// report it with give_up(); the others notice within 1 ms for each rank of the world, but at least
+// 1 s and at most 10 s.
 //
-// Thread rule: one thread at a time, as store_client, whose connection must be this tree's own.
-// Errors: timed_out: not all have come; problem() says which of those below this rank, if it is
-// because of them. connection_closed: a rank has given up, or the store is gone. After one the
-// tree is of no more use.
+// Thread rule: one thread at a time, as for store_client. The tree needs a connection of its own.
+// Errors: timed_out if a rank is missing; problem() names this rank's children that are missing, if
+// there are any. connection_closed if a rank has given up or the store is gone. After an error the
+// tree must not be used again.
 #pragma once
 
 #include "worker/deadline.hpp"
@@ -29,17 +30,17 @@ namespace ddprun::worker {
 
 class store_tree {
  public:
-  // Of two texts one, whatever their order among the ranks.
+  // Joins two texts. The result must not depend on their order.
   using joiner = std::function<std::string(std::string_view one, std::string_view other)>;
 
-  // `place` is the same on all ranks, and of one tree.
+  // `place` is the same on all ranks, and is used by one tree only.
   store_tree(const store_client& store, std::string_view place, std::uint32_t rank,
              std::uint32_t world_size);
 
-  // The texts of all ranks, joined, the same on all. Called by all ranks.
+  // Returns the joined texts of all ranks, the same on all. All ranks must call it.
   result<std::string> join(std::string own, const joiner& with, const deadline& until);
 
-  // For the others: this rank comes no more, and why.
+  // Tells the other ranks that this one takes no further part, and why.
   void give_up(std::string_view why, const deadline& until);
 
   const std::string& problem() const { return problem_; }

@@ -32,8 +32,8 @@ void change_environment(const environment_changes& changes) {
   }
 }
 
-// Of one round: none if it has ended well, else why this process leaves it. What it cannot leave is
-// thrown.
+// Runs one round. Returns none if it ended well, otherwise the reason why this process leaves it.
+// Rethrows an error with which the round cannot be left.
 std::optional<std::string> end_of_round(round_link& link, const std::function<void()>& train) {
   try {
     train();
@@ -53,7 +53,7 @@ void survive_rounds(const std::function<void()>& train) {
   const auto link = round_link::open(own_variable);
   if (!link) return train();
   while (auto why = end_of_round(*link, train)) {
-    std::fflush(stdout);  // what was said before stands before it
+    std::fflush(stdout);  // keeps the order of the program's own output and this line
     std::fprintf(stderr, "%s: this worker leaves its round and lives on: %s\n",
                  program_invocation_short_name, one_line(*why).c_str());
     const auto changes = link->next_round();

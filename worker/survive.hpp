@@ -1,26 +1,27 @@
-// survive() lets a worker live on when another one has failed: with `ddprun --survivors on` it
-// leaves the round, keeps its process, its CUDA context and what it has in memory, and calls
-// `train` again in the next round. Only the workers that are gone are started.
+// survive() keeps a worker's process running when another worker has failed. With `ddprun
+// --survivors on` the worker leaves the round, keeps its process, its CUDA context and its memory,
+// and calls `train` again in the next round. Only the missing workers are started.
 //
-//   auto data = read_data();               // outside of it: lives on
+//   auto data = read_data();               // outside of `train`: survives
 //   return worker::survive([&] {
-//     auto group = worker::process_group::init();   // RANK and all else are those of this round
+//     auto group = worker::process_group::init();   // RANK and all others are the new round's
 //     ...
 //   });
 //
-// What belongs to a round is made in `train`: process groups, what averages gradients, samplers,
-// training loops. A training_loop goes on from its snapshot, which the ranks that are left have
-// saved before they leave, so that no finished step is lost.
+// What belongs to a round must be created in `train`: process groups, whatever averages gradients,
+// samplers, training loops. A training_loop resumes from its snapshot, which the survivors have
+// saved before they leave the round, so that no finished step is lost.
 //
-// The round is left upon a process_group_error, once the launcher confirms that the round is over;
-// that can take until it knows of a lost node (DDPRUN_SURVIVORS_PATIENCE). Another exception goes
-// through, unless the round was over before it. A rank with a group of NCCL is started again: what
-// a GPU has half reduced when a collective is aborted may be used by the kernels behind it.
-// Without the option, and under other launchers, it calls `train` once.
+// A process_group_error makes the worker leave the round once the launcher confirms that the round
+// is over. That can take as long as the launcher needs to detect a lost node
+// (DDPRUN_SURVIVORS_PATIENCE). Any other exception is rethrown, unless the round was over before. A
+// rank with an NCCL group is always restarted: kernels that are already queued may use what an
+// aborted collective has left half reduced. Without the option, and under other launchers, `train`
+// is called once.
 //
-// Thread rule: one thread, which calls it once at a time. Between two rounds it changes this
-// process's environment: no other thread may read it then.
-// Errors: what `train` throws; std::runtime_error where no other round comes.
+// Thread rule: call it from one thread, and not recursively. Between two rounds it changes this
+// process's environment, which no other thread may read meanwhile.
+// Errors: what `train` throws; std::runtime_error if this process is given no further round.
 #pragma once
 
 #include <concepts>
@@ -33,7 +34,7 @@ namespace ddprun::worker {
 
 void survive_rounds(const std::function<void()>& train);
 
-// What the last call of `train` returns.
+// Returns what the last call of `train` returned.
 template <std::invocable Train>
 auto survive(Train&& train) {
   using value = std::invoke_result_t<Train>;

@@ -112,7 +112,7 @@ std::optional<worker::environment> read_place(int count, char** values) {
   if (!rank || !world_size) throw refused("--rank and --world-size go together");
   if (*rank >= *world_size) {
     throw refused("rank " + std::to_string(*rank) + " of " + std::to_string(*world_size) +
-                  " is none: ranks are 0 to the world size less one");
+                  " does not exist: ranks are 0 to the world size minus one");
   }
   worker::environment here;
   here.rank = *rank;

@@ -43,7 +43,7 @@ def test_what_is_wrong_by_hand_is_said(cluster):
             (["--rank"], 2, "--rank needs a number\n"),
             (["--rnk", 1], 2, "--rnk is no option; --help lists them\n"),
             (["--rank", 3, "--world-size", 3], 2,
-             "rank 3 of 3 is none: ranks are 0 to the world size less one\n"),
+             "rank 3 of 3 does not exist: ranks are 0 to the world size minus one\n"),
             ([], 1, "WORLD_SIZE is not set: start this program with ddprun or torchrun, which set "
                     "it\n")]:
         one = Program(cluster, "alone", EXAMPLE.by_hand("program", *arguments))

@@ -55,7 +55,7 @@ def test_what_is_missing_by_hand_is_said(cluster):
             (["--rank", "x"], "--rank is 'x': it must be a whole number of at least 0" + help_line),
             (["--rnk"], "The following argument was not expected: --rnk" + help_line),
             (["--rank", 3, "--world-size", 3, "--ip", "::1", "--port", 1],
-             "rank 3 of 3 is none: ranks are 0 to the world size less one\n"),
+             "rank 3 of 3 does not exist: ranks are 0 to the world size minus one\n"),
             ([], "WORLD_SIZE is not set: start this program with ddprun or torchrun, which set "
                  "it\n")]:
         one = Program(cluster, "alone", TOY.by_hand("program", *arguments))

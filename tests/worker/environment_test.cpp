@@ -169,7 +169,7 @@ TEST_CASE("a place by hand takes the rest from the variables", "[environment]") 
   CHECK(refusal({"tcp://host:1", std::nullopt, 2}) ==
         "init method 'tcp://host:1' needs a rank and a world size with it");
   CHECK(refusal({"tcp://host:1", 2, 2}) ==
-        "rank 2 of 2 is none: ranks are 0 to the world size less one");
+        "rank 2 of 2 does not exist: ranks are 0 to the world size minus one");
 }
 
 }  // namespace ddprun::tests

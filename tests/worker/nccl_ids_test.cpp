@@ -63,7 +63,7 @@ TEST_CASE("a worker reads the ids of its round, with their zeros", "[nccl_ids]")
 
 TEST_CASE("where no ids were made that is said, and what to do", "[nccl_ids]") {
   const std::string text =
-      "DDPRUN_NCCL_IDS is not set: the launcher has made no ids of NCCL; start it with "
+      "DDPRUN_NCCL_IDS is not set: the launcher has made no NCCL ids; start it with "
       "ddprun --nccl-ids=on";
   CHECK(ids_error({}) == text);
   CHECK(ids_error({{"DDPRUN_NCCL_IDS", ""}}) == text);
