@@ -77,7 +77,7 @@ void communicator::reduce_scatter(memory from, memory to, element kind, reductio
   const std::string what = text_of("reduce_scatter", from.count, kind);
   const std::size_t ranks = state_->world_size;
   if (from.count % ranks != 0)
-    state_->refuse(what, "that cannot be dealt out to " + std::to_string(ranks) + " ranks evenly");
+    state_->refuse(what, "that cannot be divided evenly among " + std::to_string(ranks) + " ranks");
   const std::size_t part = from.count / ranks;
   if (to.count < part) state_->refuse(what, sizes(part, to.count));
   state_->enqueue(what, [&] {
@@ -105,7 +105,7 @@ void communicator::receive(memory to, element kind, std::uint32_t from_rank, cud
 
 void communicator::grouped(const std::function<void()>& calls) {
   state_->need_open("group");
-  if (state_->is_in_group) return calls();  // one group, as in NCCL
+  if (state_->is_in_group) return calls();  // NCCL too merges nested groups into one
   state_->need_no_group("group");
   if (const ncclResult_t code = ncclGroupStart(); code != ncclSuccess) state_->fail("group", code);
   const auto end_group = [this] {
@@ -118,8 +118,8 @@ void communicator::grouped(const std::function<void()>& calls) {
   try {
     calls();
   } catch (...) {
-    // Half a group cannot be taken back. It goes out, and is stopped: NCCL would go on collecting
-    // for it, with what is aborted in its list.
+    // A half-filled group cannot be taken back: NCCL would keep collecting for it, with an aborted
+    // communicator in its list. So it is sent off and then aborted.
     end_group();
     state_->abort();
     throw;

@@ -20,7 +20,7 @@ std::string seconds_of(std::chrono::milliseconds limit) {
   return to_text(std::chrono::duration_cast<duration>(limit));
 }
 
-// Empty problem: it can be used.
+// Leaves `problem` empty if the device can be used.
 int choose_device(std::optional<int> wanted, const environment& here, std::string& problem) {
   int visible = 0;
   const cudaError_t code = cudaGetDeviceCount(&visible);
@@ -48,7 +48,7 @@ ncclResult_t begin(ncclComm_t& comm, std::uint32_t own_rank, std::uint32_t world
                                     given.data(), &config);
   }
 #endif
-  // An older NCCL lets all ranks meet at the first.
+  // Before 2.23.4 all ranks meet at the first id.
   return ncclCommInitRankConfig(&comm, ranks, given.front(), rank, &config);
 }
 
@@ -75,7 +75,7 @@ ncclComm* communicator::native() const {
   return state_->comm;
 }
 void communicator::abort() noexcept {
-  // NCCL still has it in the list of its group: grouped() does it.
+  // NCCL still lists the communicator in its group, so grouped() aborts it after the group's end.
   if (state_->is_in_group)
     state_->is_to_abort = true;
   else
@@ -121,6 +121,7 @@ void communicator::wait(cuda_stream stream, const deadline& until) {
   look_again pause;
   while (true) {
     const cudaError_t code = cudaStreamQuery(stream);
+    // A failed call of NCCL can end the stream's work early, so check before believing success.
     check();
     if (code == cudaSuccess) return;
     if (code != cudaErrorNotReady) {
@@ -159,20 +160,20 @@ std::optional<communicator> communicator::split(std::optional<std::uint32_t> col
   state_->newest_call = what;
   auto made = std::make_unique<state>(state_->options, state_->rank, state_->world_size);
   try {
-    // Its word is success as soon as NCCL's thread is at it, which writes the new communicator when
-    // it is through.
+    // ncclCommSplit reports success as soon as NCCL's thread has begun. That thread writes the new
+    // communicator when it is done, so keep polling.
     ncclResult_t code =
         ncclCommSplit(state_->comm, wanted, static_cast<int>(key), &made->comm, nullptr);
     if (code == ncclSuccess) code = ncclInProgress;
     state_->settle(code, what, until, late);
   } catch (...) {
-    // That thread may be at it still, where an abort has been given up.
+    // After an abort that was given up, NCCL's thread may still write to this memory: leak it.
     static_cast<void>(made.release());
     throw;
   }
   const std::uint32_t number = state_->splits++;
   if (!color) return std::nullopt;
-  if (made->comm == nullptr) state_->fail(what, "NCCL gives no communicator");
+  if (made->comm == nullptr) state_->fail(what, "NCCL returned no communicator");
   made->device = state_->device;
   made->store = state_->store;
   made->place = state_->place + "/" + std::to_string(number) + "/" + std::to_string(*color);
@@ -181,7 +182,7 @@ std::optional<communicator> communicator::split(std::optional<std::uint32_t> col
   int ranks = 0;
   if (ncclCommUserRank(made->comm, &rank) != ncclSuccess ||
       ncclCommCount(made->comm, &ranks) != ncclSuccess)
-    made->fail(what, "NCCL does not tell the new rank");
+    made->fail(what, "NCCL does not report the new rank");
   made->rank = static_cast<std::uint32_t>(rank);
   made->world_size = static_cast<std::uint32_t>(ranks);
   return communicator(std::move(made));

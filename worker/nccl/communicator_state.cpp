@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What NCCL's last error says of the way to another rank.
+// True if NCCL's last error concerns the connection to another rank.
 bool is_of_way(std::string_view last) {
   for (const std::string_view words :
        {"Connection refused", "Connection reset", "Connection closed", "Connection timed out",
@@ -27,7 +27,7 @@ bool is_of_way(std::string_view last) {
 }
 
 constexpr auto pause_max = 500us;
-// NCCL's own threads may hang where a device does.
+// NCCL's own threads may hang if a device hangs.
 constexpr auto abort_limit = 10s;
 
 }  // namespace
@@ -80,7 +80,7 @@ void communicator::state::enqueue(const std::string& what,
   const deadline until = options.call_timeout;
   const ncclResult_t code = call();
   if (is_in_group) {
-    // The group is ended before its communicator: see grouped().
+    // grouped() must end the group before the communicator is aborted.
     if (code != ncclSuccess && code != ncclInProgress) refuse(newest(), reason_of(code));
     return;
   }
@@ -92,7 +92,7 @@ void communicator::state::need_open(const std::string& what) const {
 }
 
 void communicator::state::need_no_group(const std::string& what) const {
-  if (group_of_thread != nullptr) refuse(what, "not within a group");
+  if (group_of_thread != nullptr) refuse(what, "not allowed within a group");
 }
 
 int communicator::state::need_rank(const std::string& what, std::uint32_t other) const {
@@ -130,7 +130,7 @@ void communicator::state::fail(const std::string& what, const std::string& why) 
 
 void communicator::state::abort() noexcept {
   if (comm == nullptr) return;
-  // On a thread of its own: a rank that cannot even stop its kernels is still to tell its reason.
+  // Abort on another thread: a rank that cannot even stop its kernels must still report its error.
   const ncclComm_t over = std::exchange(comm, nullptr);
   try {
     auto done = std::make_shared<std::promise<void>>();
@@ -140,7 +140,7 @@ void communicator::state::abort() noexcept {
       done->set_value();
     }).detach();
     ended.wait_for(abort_limit);
-  } catch (const std::exception&) {  // no thread
+  } catch (const std::exception&) {  // there is no thread to be had
     ncclCommAbort(over);
   }
 }

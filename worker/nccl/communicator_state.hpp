@@ -1,5 +1,5 @@
-// What a communicator holds, and the one way in which its calls go on, wait and fail. Not for
-// users: this header includes NCCL's.
+// The state of a communicator, and the one way in which its calls make progress, wait and fail. It
+// is not for users, as it includes NCCL's header.
 #pragma once
 
 #include "worker/nccl/communicator.hpp"
@@ -21,25 +21,25 @@ struct communicator::state {
   state(const state&) = delete;
   state& operator=(const state&) = delete;
 
-  // Goes on polling while NCCL says that `code` is in progress. What `late` adds to the deadline's
-  // text may name who is missing.
+  // Polls while NCCL's `code` is "in progress". At the deadline it fails with the text of `late`,
+  // which may name the missing ranks.
   void settle(ncclResult_t code, const std::string& what, const deadline& until,
               const std::function<std::string()>& late);
-  // One collective: counted, named in errors, and settled unless it is one of a group.
+  // Counts a collective, names it in errors, and settles it unless it is part of a group.
   void enqueue(const std::string& what, const std::function<ncclResult_t()>& call);
 
   // Aborts, and throws nccl_error.
   [[noreturn]] void fail(const std::string& what, const std::string& why);
   [[noreturn]] void fail(const std::string& what, ncclResult_t code);
-  // A wrong argument: thrown before anything is enqueued, the communicator stays.
+  // Rejects a wrong argument before anything is enqueued; the communicator stays usable.
   [[noreturn]] void refuse(const std::string& what, const std::string& why) const;
 
   void need_open(const std::string& what) const;
-  // NCCL's groups are the thread's: what waits has to wait for their end.
+  // NCCL's groups belong to the thread, so nothing that waits may be called within one.
   void need_no_group(const std::string& what) const;
   int need_rank(const std::string& what, std::uint32_t other) const;
   void abort() noexcept;
-  // After a deadline: who has not made the same calls. "" where that cannot be told.
+  // After a deadline: names the ranks that have not made the same calls. "" if that is unknown.
   std::string who_is_missing();
 
   std::string reason_of(ncclResult_t code) const;
@@ -52,19 +52,19 @@ struct communicator::state {
   std::uint32_t version = 0;
   int device = -1;
   ncclComm_t comm = nullptr;
-  std::string place;                  // its keys in the job store: "ddprun/nccl/3/world"
-  std::optional<store_client> store;  // none: the launcher serves none
-  std::uint64_t calls = 0;            // that were enqueued
+  std::string place;                  // prefix of its keys in the job store: "ddprun/nccl/3/world"
+  std::optional<store_client> store;  // none if the launcher serves none
+  std::uint64_t calls = 0;            // collectives enqueued so far
   std::uint32_t splits = 0;
   std::string newest_call;
   bool is_in_group = false;
-  bool is_to_abort = false;  // once its group has ended
+  bool is_to_abort = false;  // abort when the group ends
 };
 
-// The communicator whose group this thread has begun; null: none.
+// The communicator whose group this thread has begun, or null.
 extern thread_local const void* group_of_thread;
 
-// Between two looks at what goes on by itself: short at first, for most is done at once.
+// The pause between two polls. It starts short, since most operations complete at once.
 class look_again {
  public:
   void operator()();

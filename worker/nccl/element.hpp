@@ -1,5 +1,5 @@
-// What NCCL can reduce, and the C++ types for it: the numbers of ncclDataType_t, without its
-// header. CUDA's own half, bfloat16 and 8-bit floats are named and not included.
+// The element types that NCCL can reduce, as C++ types and as numbers of ncclDataType_t, without
+// NCCL's header. CUDA's half, bfloat16 and 8-bit floats are declared here, not included.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 struct __half;         // cuda_fp16.h
 struct __nv_bfloat16;  // cuda_bf16.h
-struct __nv_fp8_e4m3;  // cuda_fp8.h; reduced on compute capability 9.0 and newer
+struct __nv_fp8_e4m3;  // cuda_fp8.h; reductions need compute capability 9.0 or newer
 struct __nv_fp8_e5m2;
 
 namespace ddprun::worker {
@@ -16,10 +16,10 @@ namespace ddprun::worker {
 struct element {
   int number;        // ncclDataType_t
   std::size_t size;  // bytes
-  const char* name;  // as nccl-tests and PyTorch say it
+  const char* name;  // as in nccl-tests and PyTorch
 };
 
-// No value: NCCL knows no such type.
+// Returns nothing for a type that NCCL does not support.
 template <typename T>
 constexpr auto element_of() {
   using plain = std::remove_cv_t<T>;
@@ -47,8 +47,8 @@ constexpr auto element_of() {
   }
 }
 
-// float, double, the integers of 8, 32 and 64 bits, and CUDA's __half, __nv_bfloat16,
-// __nv_fp8_e4m3 and __nv_fp8_e5m2.
+// float, double, the integers of 8, 32 and 64 bits, and CUDA's __half, __nv_bfloat16, __nv_fp8_e4m3
+// and __nv_fp8_e5m2.
 template <typename T>
 concept reducible = std::is_same_v<decltype(element_of<T>()), element>;
 

@@ -15,11 +15,11 @@ namespace {
 
 static_assert(sizeof(ncclUniqueId) == nccl_id_bytes);
 
-// "23007 0cc4c24d...": the version that has made the id, and the id.
+// "23007 0cc4c24d...": the version that has created the id, and the id.
 std::string made_here(std::uint32_t version) {
   ncclUniqueId made;
   if (const ncclResult_t code = ncclGetUniqueId(&made); code != ncclSuccess) {
-    throw nccl_error("rank 0: NCCL " + nccl_version_text(version) + " makes no id: " +
+    throw nccl_error("rank 0: NCCL " + nccl_version_text(version) + " cannot create an id: " +
                      ncclGetErrorString(code) + ": " + ncclGetLastError(nullptr));
   }
   nccl_id id;
@@ -32,9 +32,9 @@ nccl_id read_offer(const std::string& offer, std::uint32_t version) {
   std::uint32_t made_by = 0;
   std::from_chars(offer.data(), offer.data() + std::min(space, offer.size()), made_by);
   if (made_by != version) {
-    throw environment_error("NCCL " + nccl_version_text(version) + " is loaded here, and NCCL " +
-                            nccl_version_text(made_by) +
-                            " by rank 0, who has made the id: give all nodes the same");
+    throw environment_error("NCCL " + nccl_version_text(version) +
+                            " is loaded here, but rank 0 has created the id with NCCL " +
+                            nccl_version_text(made_by) + ": install the same version on all nodes");
   }
   const auto id = space == std::string::npos
                       ? std::nullopt
@@ -52,7 +52,7 @@ std::string meeting_place(const environment& here, const std::string& name) {
                             (name.empty() ? "world" : "named/" + name);
   const std::lock_guard lock(guard);
   if (used.insert(place).second) return place;
-  // An id is good for one communicator: who comes again would wait for the others in vain.
+  // An id is good for one communicator; a second join would wait for the others forever.
   throw environment_error(
       "this process has joined " +
       (name.empty() ? "the ranks of this round" : "the communicator '" + name + "'") +
@@ -67,21 +67,21 @@ std::vector<nccl_id> ids_to_meet(const environment& here, const communicator_opt
   if (options.name.empty() && are_given) return read_nccl_ids(here, until, version);
   if (!store) {
     throw environment_error(
-        are_given ? "there is no job store in which rank 0 could leave the id of '" + options.name +
-                        "' (--store agent): make it with split()"
-                  : "there are no NCCL ids, and no job store to leave one in: start this program "
-                    "with ddprun --nccl-ids=on");
+        are_given ? "the launcher serves no job store (--store agent) for the id of '" +
+                        options.name + "': make it with split()"
+                  : "there are no NCCL ids, and no job store for one: start this program with "
+                    "ddprun --nccl-ids=on");
   }
   const std::string key = place + "/id";
   if (here.rank == 0) {
     const std::string offer = made_here(version);
     if (store->set(key, offer, until))
-      throw environment_error("the id of NCCL for all ranks cannot be left: " + store->problem());
+      throw environment_error("the NCCL id cannot be put into the job store: " + store->problem());
     return {read_offer(offer, version)};
   }
   const auto offer = store->get(key, until);
   if (!offer)
-    throw environment_error("rank 0 has left no id of NCCL for all ranks: " + store->problem());
+    throw environment_error("rank 0 has put no NCCL id into the job store: " + store->problem());
   return {read_offer(*offer, version)};
 }
 

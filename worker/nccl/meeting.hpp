@@ -1,5 +1,5 @@
-// Where the ranks of a communicator meet: the ids that the launcher has made, or one that rank 0
-// makes and the others find in the job store.
+// How the ranks of a communicator find each other: by the ids that the launcher has created, or by
+// one that rank 0 creates and the others read from the job store.
 #pragma once
 
 #include "worker/nccl/communicator_state.hpp"
@@ -10,11 +10,11 @@
 
 namespace ddprun::worker {
 
-// The keys of this communicator in the job store: "ddprun/nccl/3/world". Once for each name in a
-// round: environment_error.
+// The prefix of this communicator's keys in the job store: "ddprun/nccl/3/world". Throws
+// environment_error if the name was used before in this round.
 std::string meeting_place(const environment& here, const std::string& name);
 
-// Errors: environment_error for ids that are of no use here.
+// Throws environment_error if the ids cannot be had, or do not fit this rank's NCCL.
 std::vector<nccl_id> ids_to_meet(const environment& here, const communicator_options& options,
                                  const std::string& place, std::optional<store_client>& store,
                                  std::uint32_t version, const deadline& until);

@@ -243,7 +243,7 @@ TEST_CASE("what does not fit is refused before it is enqueued", "[nccl]") {
   refused([&] { all.all_gather(from, std::span(to), nullptr); },
           "that is 32 elements, and there is room for 31");
   refused([&] { all.reduce_scatter(to, std::span(from), reduction::sum, nullptr); },
-          "that cannot be dealt out to 4 ranks evenly");
+          "that cannot be divided evenly among 4 ranks");
   refused([&] { all.broadcast(std::span(from), 4, nullptr); }, "there is no rank 4");
   refused([&] { all.send(std::span(from), 4, nullptr); }, "send of 8 float32 to rank 4: there is");
   CHECK(fixture.nccl.calls.empty());
@@ -319,7 +319,7 @@ TEST_CASE("a group is of one communicator, and nothing in it waits", "[nccl]") {
   }
   SECTION("a wait") {
     contains(error_of([&] { all.grouped([&] { all.wait(nullptr, patience); }); }),
-             "wait: not within a group");
+             "wait: not allowed within a group");
   }
   SECTION("an abort") {
     all.grouped([&] {
