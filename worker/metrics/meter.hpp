@@ -1,16 +1,18 @@
-// A meter is a running average: of a loss over the samples, of the seconds that a step takes.
+// A meter is a weighted running average, such as the loss over the samples or the seconds of a
+// step. torch/metrics averages meters over the ranks.
 //
-// Averaged over the ranks by torch/metrics.
+// Thread rule: one thread at a time.
 #pragma once
 
 namespace ddprun::worker {
 
 class meter {
  public:
-  // `weight` is how many the value is the average of: the samples of a batch. Not below 0.
+  // `weight` is the number of values that `value` averages, such as the samples of a batch; at
+  // least 0.
   void add(double value, double weight = 1) {
     last_ = value;
-    if (weight == 0) return;  // a batch of none has no value
+    if (weight == 0) return;  // an empty batch has no value
     sum_ += value * weight;
     weight_ += weight;
   }
@@ -20,7 +22,7 @@ class meter {
   // 0 before the first value.
   double average() const { return weight_ == 0 ? 0 : sum_ / weight_; }
   void reset() { *this = {}; }
-  // Takes those of other ranks in.
+  // Replaces the sums, by those over all ranks for instance.
   void set(double sum, double weight) {
     sum_ = sum;
     weight_ = weight;

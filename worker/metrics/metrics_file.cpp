@@ -15,7 +15,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Seconds since 1970, to the millisecond.
+// Seconds since 1970, rounded down to milliseconds.
 double wall_time() {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(since).count()) /
@@ -48,6 +48,7 @@ result<metrics_file> metrics_file::open(const std::string& path, const environme
   const off_t end = ::lseek(opened.get(), 0, SEEK_END);
   char last = '\n';
   if (end > 0 && ::pread(opened.get(), &last, 1, end - 1) != 1) return last_system_error();
+  // The last start may have been killed in the middle of a line: begin a new one then.
   metrics_file made(std::make_shared<descriptor>(descriptor{std::move(opened)}), path);
   made.is_cut_ = last != '\n';
   const json line{{"event", "start"},

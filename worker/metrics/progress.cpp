@@ -53,7 +53,7 @@ double progress::samples_per_second() const {
   return seconds <= 0 ? 0 : static_cast<double>(samples_) / seconds;
 }
 
-// " | 3 s left", by the speed so far.
+// " | 3 s left", extrapolated from the speed so far.
 std::string progress::left() const {
   if (total_ == 0 || done_ == 0 || done_ >= total_) return "";
   const double seconds = std::chrono::duration<double>(options_.now() - start_).count();
@@ -95,11 +95,11 @@ void progress::update(std::uint64_t done, std::uint64_t samples, std::string_vie
   const time_point now = options_.now();
   const bool draws = *options_.is_terminal;
   const auto interval = draws ? options_.bar_interval : options_.line_interval;
-  // The first line of a log comes after the first interval: a short epoch has just its last one.
+  // In a log the first line comes after one interval, so a short epoch has only its final line.
   if (now - shown_at_.value_or(draws ? start_ - interval : start_) < interval) return;
   shown_at_ = now;
   if (!draws) return options_.write(line(false, text) + "\n");
-  // A line that wraps could not be redrawn.
+  // Cut it to the terminal's width: a line that wraps cannot be redrawn.
   options_.write(std::string(clear_line) + bar(text).substr(0, options_.width - 1));
 }
 

@@ -1,5 +1,5 @@
-// Progress shows how far an epoch has come: on a terminal a bar that is redrawn in its place,
-// elsewhere (a log, the launcher's pipe) a plain line now and then.
+// Shows how far an epoch has progressed: on a terminal a bar that is redrawn in place, elsewhere (a
+// log, the launcher's pipe) a plain line at intervals.
 //
 //   progress shown("epoch 3", steps);
 //   for (...) shown.update(step, samples, "loss 0.4312");
@@ -8,7 +8,8 @@
 //   epoch 3 [=============>................]  45 % | 1210 samples/s | 3 s left | loss 0.4312
 //   epoch 3 | step 45 of 100 | 1210 samples/s | 3 s left | loss 0.4312
 //
-// Thread rule: one thread; one object at a time on a terminal. Rank 0 shows it, for all.
+// Thread rule: one thread, and one object at a time on a terminal. Only rank 0 shows it, for all
+// ranks. Errors: none.
 #pragma once
 
 #include "rendezvous/base/time.hpp"
@@ -25,24 +26,25 @@ namespace ddprun::worker {
 struct progress_options {
   std::chrono::milliseconds bar_interval{100};
   std::chrono::milliseconds line_interval{10000};
-  // None: whether standard error is a terminal.
+  // By default, whether standard error is a terminal.
   std::optional<bool> is_terminal;
-  std::size_t width = 0;                             // of the terminal; 0: asked for, else 80
+  std::size_t width = 0;                             // columns; 0: the terminal's, or 80
   std::function<void(std::string_view text)> write;  // default: to standard error
   std::function<time_point()> now;                   // default: the monotonic clock
 };
 
 class progress {
  public:
-  // `total` steps; 0: not known.
+  // `total` is the number of steps; 0 if unknown.
   progress(std::string title, std::uint64_t total, progress_options options = {});
 
-  // So many steps are done, with so many samples in all; text about them. Shown when it is time.
+  // Reports the steps and samples done so far, and a text about them. Shown if the interval is
+  // over.
   void update(std::uint64_t done, std::uint64_t samples, std::string_view text = "");
-  // The last line: it stays. The rate is that of the whole.
+  // Writes the final line, which stays. Its rate is that of the whole epoch.
   void finish(std::string_view text = "");
 
-  // Since the beginning; 0 at it.
+  // Averaged since the start; 0 before any time has passed.
   double samples_per_second() const;
 
  private:

@@ -12,7 +12,7 @@ namespace ddprun::worker {
 
 c10::Device gpu_of(const environment& here) {
   std::string problem;
-  // No GPU is 0 where there is no driver, too.
+  // device_count() is 0 also if there is no driver.
   const auto chosen =
       own_gpu(c10::cuda::device_count(), here.local_rank, std::nullopt, "", problem);
   if (!chosen) {
