@@ -20,7 +20,7 @@
 namespace ddprun::worker {
 namespace {
 
-constexpr std::size_t broadcast_bytes_max = std::size_t{250} << 20;  // as Python's DDP
+constexpr std::size_t broadcast_bytes_max = std::size_t{250} << 20;  // as in Python's DDP
 
 }  // namespace
 
@@ -44,7 +44,7 @@ distributed_data_parallel::distributed_data_parallel(process_group& group,
   if (has_sparse && options.compression != gradient_compression::none) {
     throw std::invalid_argument(
         "distributed_data_parallel: sparse gradients cannot be compressed: make the embedding's "
-        "dense, or leave compression out");
+        "gradients dense, or turn compression off");
   }
   group.guarded("comparing models",
                 [&] { c10d::verify_params_across_processes(group.native(), parameters_, {}); });
@@ -54,8 +54,8 @@ distributed_data_parallel::distributed_data_parallel(process_group& group,
 }
 
 void distributed_data_parallel::make_reducer(const std::vector<std::string>& names) {
-  // One bucket at first, unless passes may differ; the first backward pass tells the order in
-  // which gradients become ready, and the reducer makes its buckets by it.
+  // One bucket at first, unless passes may differ: the first backward pass shows the order in which
+  // gradients become ready, and the reducer then builds its buckets in that order.
   const bool may_differ = options_.find_unused_parameters && !options_.static_graph;
   const std::vector<std::size_t> limits =
       may_differ
@@ -63,7 +63,7 @@ void distributed_data_parallel::make_reducer(const std::vector<std::string>& nam
           : std::vector<std::size_t>{std::numeric_limits<std::int64_t>::max()};
   auto [buckets, bucket_limits] =
       c10d::compute_bucket_assignment_by_size(parameters_, limits, sparse_);
-  // The last layers' gradients are ready first.
+  // The gradients of the last layers are ready first.
   std::reverse(buckets.begin(), buckets.end());
   std::unordered_map<std::size_t, std::string> names_by_index;
   for (std::size_t index = 0; index < names.size(); ++index)
@@ -84,7 +84,7 @@ void distributed_data_parallel::make_reducer(const std::vector<std::string>& nam
 }
 
 distributed_data_parallel::~distributed_data_parallel() {
-  // The hooks on the parameters call into the reducer, and parameters may live longer.
+  // The parameters may outlive this object, and their hooks call into the reducer.
   reducer_->remove_autograd_hooks();
 }
 
@@ -107,9 +107,9 @@ void distributed_data_parallel::copy_buffers_from(std::uint32_t rank) {
   c10d::broadcast_coalesced(group_.native(), buffers, broadcast_bytes_max, static_cast<int>(rank));
 }
 
-// The order of what goes over the network is that of Python's DistributedDataParallel, which the
-// ranks that have no inputs any more follow in take_part_in_a_pass().
-// A pass without gradients is this rank's own affair, other than there: rank 0 may evaluate alone.
+// The order of messages is that of Python's DistributedDataParallel; ranks that have run out of
+// inputs follow it in take_part_in_a_pass(). Unlike there, a pass without gradients is local, so
+// that rank 0 can evaluate alone.
 void distributed_data_parallel::before_forward() {
   if (!torch::GradMode::is_enabled()) return;
   group_.guarded("before the forward pass", [&] {
@@ -141,11 +141,11 @@ void distributed_data_parallel::after_forward(const std::vector<torch::Tensor>& 
   });
 }
 
-// The first pass of a static graph only counts how often each parameter is used: what it averages
-// is sent once the whole pass is through.
+// The first pass of a static graph only counts how often each parameter is used, so its gradients
+// are sent after the whole pass.
 void distributed_data_parallel::delay_reduction(const torch::Tensor& output) {
   if (!output.requires_grad()) return;
-  // The output may live longer than this.
+  // Hold the reducer weakly: the output may outlive this object.
   output.register_hook(
       [reducer = std::weak_ptr(reducer_), done = has_delayed_](const torch::Tensor& gradient) {
         const auto held = reducer.lock();
@@ -169,7 +169,7 @@ void distributed_data_parallel::zero_grad() {
       torch::NoGradGuard no_grad;
       gradient.zero_();
     } else {
-      gradient.reset();  // the backward pass leaves a new one, where it would add to an old one
+      gradient.reset();  // saves the backward pass an addition
     }
   }
 }

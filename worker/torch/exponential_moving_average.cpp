@@ -18,6 +18,7 @@ exponential_moving_average::exponential_moving_average(
                                 std::to_string(decay_) + ", and must be from 0 to 1");
   }
   for (auto& [name, parameter] : parameters_once(model)) {
+    // A detached tensor shares the weight's memory, so it follows the weight's updates.
     const auto weight = parameter.detach();
     tensors_.push_back({name, weight, weight.clone(), false});
   }
@@ -43,8 +44,8 @@ void exponential_moving_average::update() {
   ++updates_;
 }
 
-// The values, and not the tensors: gradients, the optimizer's state and views of a weight know it
-// by its memory.
+// Swaps values rather than tensors: gradients, the optimizer's state and views of a weight refer to
+// it by its memory.
 void exponential_moving_average::swap() {
   const at::NoGradGuard no_grad;
   for (auto& each : tensors_) {

@@ -1,10 +1,10 @@
-// An exponential moving average (EMA) of a model's weights, to evaluate it with:
+// An exponential moving average (EMA) of a model's weights, for evaluation:
 //
 //   average = decay * average + (1 - decay) * weight      after each step of the optimizer
 //
-// It is Python's AveragedModel with get_ema_multi_avg_fn(decay) (torch.optim.swa_utils): the first
-// update copies the weights. Buffers are the model's own, unless `buffers` says that those of
-// floating point (BatchNorm's averages) are averaged too; counts are copied then.
+// It matches Python's AveragedModel with get_ema_multi_avg_fn(decay) (torch.optim.swa_utils): the
+// first update copies the weights. Buffers are those of the model, unless `buffers` is set: then
+// floating-point buffers (BatchNorm's averages) are averaged too, and integer ones are copied.
 //
 //   exponential_moving_average average(*model, {.decay = 0.999});
 //   loop.keep("average", average);  // saved and resumed; updated after each step
@@ -13,10 +13,10 @@
 //     ... evaluate the model ...
 //   });
 //
-// Thread rule: that of the model. Ownership: the model must outlive it, and have its weights where
-// they are to stay (after to(device), and after distributed_data_parallel has made them equal).
-// Errors: std::invalid_argument: a decay that is not from 0 to 1; std::logic_error: an update while
-// the average is swapped in.
+// Thread rule: that of the model. Ownership: the model must outlive it. Create it after the weights
+// are in their final place (after to(device), and after distributed_data_parallel has made them
+// equal). Errors: std::invalid_argument if the decay is not from 0 to 1; std::logic_error for an
+// update while the average is swapped in.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,14 +38,14 @@ struct exponential_moving_average_options {
 
 class exponential_moving_average {
  public:
-  // As long as it lives, the model has the averages, and the average the model's weights: what
-  // trains, or saves a snapshot, comes when it has ended.
+  // While an object of this class exists, the model holds the averages, and the average holds the
+  // model's weights. Do not train or save a snapshot meanwhile.
   class swap_scope {
    public:
     explicit swap_scope(exponential_moving_average& average) : average_(average) {
       average_.swap();
     }
-    // Ends the process where it cannot swap back: nothing may go on with these weights.
+    // A failure to swap back ends the process: nothing may continue with these weights.
     ~swap_scope() { average_.swap(); }
     swap_scope(const swap_scope&) = delete;
     swap_scope& operator=(const swap_scope&) = delete;
@@ -54,7 +54,7 @@ class exponential_moving_average {
     exponential_moving_average& average_;
   };
 
-  // One tensor of the model and its average.
+  // One tensor of the model, and its average.
   struct averaged {
     std::string name;
     at::Tensor of_model;
@@ -69,8 +69,8 @@ class exponential_moving_average {
   [[nodiscard]] swap_scope swap_in() { return swap_scope(*this); }
 
   std::uint64_t updates() const { return updates_; }
-  void set_updates(std::uint64_t count) { updates_ = count; }  // of a snapshot
-  // In the order of the model's, each that modules share once.
+  void set_updates(std::uint64_t count) { updates_ = count; }  // for a snapshot that is loaded
+  // In the model's order; a tensor that modules share is listed once.
   const std::vector<averaged>& tensors() const { return tensors_; }
 
  private:

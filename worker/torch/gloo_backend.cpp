@@ -1,5 +1,5 @@
-// The one source with ProcessGroupGloo.hpp. It includes Debian's headers of Gloo, which are older
-// than the Gloo inside libtorch_cpu: only shared pointers to Gloo's types are touched here.
+// The only source that includes ProcessGroupGloo.hpp. It includes Debian's Gloo headers, which are
+// older than the Gloo inside libtorch_cpu, so it only touches shared pointers to Gloo's types.
 #include "worker/torch/gloo_backend.hpp"
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -19,16 +19,16 @@
 namespace ddprun::worker {
 namespace {
 
-constexpr int let_go_tag = 2;  // nobody sends with it
+constexpr int let_go_tag = 2;  // no rank sends with this tag
 
-// Whether ranks are connected when they first talk, not all with all at the start.
+// True if ranks connect when they first communicate, not all pairs at the start.
 bool connects_late() {
   const char* const said = std::getenv("TORCH_GLOO_LAZY_INIT");
   return said == nullptr || c10d::getDefaultGlooLazyInit();
 }
 
-// This host's address on the way to the store, as text; empty when there is none. Nothing is sent:
-// connecting a datagram socket only asks the routing table.
+// This host's address on the way to the store, as text, or an empty one. Nothing is sent:
+// connecting a datagram socket only consults the routing table.
 std::string own_address_towards(const environment& environment) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
@@ -83,9 +83,8 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(
 
 }  // namespace
 
-// What happened, without the C++ backtrace on the further lines of LibTorch's texts, without the
-// place in Gloo's sources before it ("[/pytorch/third_party/gloo/.../pair.cc:547] "), and without
-// Gloo's guesses after it.
+// Removes the C++ backtrace on further lines, the position in Gloo's sources in front
+// ("[/pytorch/third_party/gloo/.../pair.cc:547] "), and Gloo's guess at the end.
 std::string first_line(const std::string& text) {
   std::string line = text.substr(0, text.find('\n'));
   const std::size_t end = line.find("] ");
@@ -99,7 +98,7 @@ c10::intrusive_ptr<c10d::Backend> join_by_gloo(const c10::intrusive_ptr<c10d::St
                                                std::chrono::milliseconds collective_timeout) {
   auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, world_size,
                                                              gloo_options(here, join_timeout));
-  // Those that connect late have not waited for anybody yet.
+  // With lazy connections nobody has waited for anybody yet: do so now.
   c10d::BarrierOptions all_are_here;
   all_are_here.timeout = join_timeout;
   backend->barrier(all_are_here)->wait();
@@ -107,10 +106,11 @@ c10::intrusive_ptr<c10d::Backend> join_by_gloo(const c10::intrusive_ptr<c10d::St
   return backend;
 }
 
-// Gloo closes all connections of a group when one wait has been in vain, and its other waits end
-// with an error; there is no other way to that but its destructor, which waits for them first. So
-// this rank waits a moment for what does not come, from one that it is connected with: joining has
-// connected those at distances of 1, 2, 4 ... A lost one is an error before the wait begins.
+// When a wait times out, Gloo closes all connections of the group, and its other waits fail. The
+// only other way is the destructor, which waits for those first. So this rank waits a moment for a
+// message that never comes, from a rank that it is connected to: joining has connected ranks at
+// distances of 1, 2, 4 ... If that connection is lost, the receive fails before its wait, so try
+// the next one.
 void let_go_of_gloo(c10d::ProcessGroup& group) {
   const int size = group.getSize();
   for (int distance = 1; distance < size; distance *= 2) {

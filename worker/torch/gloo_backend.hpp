@@ -1,7 +1,7 @@
-// LibTorch's ProcessGroupGloo, as a process group has it: over the interface that leads to the
-// store, with connections made when ranks first talk to each other.
+// LibTorch's ProcessGroupGloo, set up for a process group: it uses the interface that leads to the
+// store, and connects two ranks when they first communicate.
 //
-// Thread rule: as process_group. Errors: what LibTorch throws.
+// Thread rule: as for process_group. Errors: LibTorch's exceptions.
 #pragma once
 
 #include "worker/environment.hpp"
@@ -15,17 +15,17 @@
 
 namespace ddprun::worker {
 
-// What happened, of a text of LibTorch's or Gloo's, in one line.
+// The first line of an error text of LibTorch or Gloo, reduced to what happened.
 std::string first_line(const std::string& text);
 
-// Waits for all ranks with the one timeout; the other one is for their work.
+// Waits for all ranks with `join_timeout`; `collective_timeout` then applies to collectives.
 c10::intrusive_ptr<c10d::Backend> join_by_gloo(const c10::intrusive_ptr<c10d::Store>& store,
                                                int rank, int world_size, const environment& here,
                                                std::chrono::milliseconds join_timeout,
                                                std::chrono::milliseconds collective_timeout);
 
-// Ends this rank's connections, and what waits for them here and elsewhere. Of a group that has
-// joined by Gloo; it is of no use any more.
+// Closes this rank's connections, which ends the waits on them here and on other ranks. The group
+// must have joined by Gloo; it must not be used again.
 void let_go_of_gloo(c10d::ProcessGroup& group);
 
 }  // namespace ddprun::worker

@@ -6,8 +6,9 @@
 namespace ddprun::worker {
 namespace {
 
-// LibTorch has such a hook for float16 in C++, and for bfloat16 in Python only. As there: divided
-// before it is summed, against overflow, and brought back into the bucket.
+// LibTorch has such a hook in C++ only for float16; that for bfloat16 is in Python. As there,
+// values are divided before they are summed, against overflow, and then copied back into the
+// bucket.
 class compress final : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
   compress(const c10::intrusive_ptr<c10d::ProcessGroup>& group, c10::ScalarType type)

@@ -1,4 +1,4 @@
-// The hook of c10d::Reducer that sends gradients in a smaller type.
+// A hook of c10d::Reducer that sends gradients in a smaller type.
 #pragma once
 
 #include "worker/torch/distributed_data_parallel.hpp"
@@ -11,7 +11,7 @@ class Reducer;
 
 namespace ddprun::worker {
 
-// Before the first backward pass, once.
+// Installs the hook. Call it once, before the first backward pass.
 void compress_gradients(c10d::Reducer& reducer, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                         gradient_compression how);
 

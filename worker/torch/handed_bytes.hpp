@@ -1,4 +1,4 @@
-// How a snapshot's bytes go to all ranks of a process group.
+// Sends a snapshot's bytes to all ranks of a process group.
 #pragma once
 
 #include "worker/snapshot/snapshot_state.hpp"
@@ -8,8 +8,8 @@
 
 namespace ddprun::worker {
 
-// Over Gloo, or where the group has none through memory of that device, which is a GPU. The group
-// must outlive it. It throws a process_group_error.
+// Uses Gloo. If the group has none, it uses NCCL, by way of memory on `device`, which must be a
+// GPU. The group must outlive the result. Errors: a call throws process_group_error.
 byte_broadcast broadcast_over(process_group& group, at::Device device);
 
 }  // namespace ddprun::worker

@@ -1,6 +1,7 @@
-// Meters of all ranks as one: sums and weights are added up over the ranks, by one all_reduce.
+// Averages meters over all ranks: one all_reduce adds up their sums and weights.
 //
-// Thread rule and errors: as process_group. Called by all ranks, with as many meters.
+// Thread rule and errors: as for process_group. All ranks must call it, with the same number of
+// meters.
 #pragma once
 
 #include "worker/metrics/meter.hpp"

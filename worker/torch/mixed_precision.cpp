@@ -10,7 +10,7 @@
 namespace ddprun::worker {
 namespace {
 
-// Those of Python's GradScaler.
+// The values of Python's GradScaler.
 constexpr double growth = 2, backoff = 0.5;
 constexpr std::int64_t growth_interval = 2000;
 
@@ -26,7 +26,7 @@ autocast_scope::autocast_scope(at::DeviceType device, at::ScalarType type)
 }
 
 autocast_scope::~autocast_scope() {
-  // Weights that were cast are remembered, and are others after the next step.
+  // Clear the cache of cast weights, since the next step changes the weights.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, was_enabled_);
   at::autocast::set_autocast_dtype(device_, type_before_);

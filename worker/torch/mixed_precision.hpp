@@ -1,13 +1,13 @@
-// Mixed precision: the forward pass computes in half the bits where that does no harm, the weights
-// stay as they are. LibTorch's own autocast decides what is computed in which type, and its own
-// kernels scale gradients, as in Python's torch.autocast and torch.amp.GradScaler.
+// Mixed precision: the forward pass computes in 16 bits where that does no harm, and the weights
+// keep their type. LibTorch's own autocast chooses the type of each operation, and its own kernels
+// scale the gradients, as in Python's torch.autocast and torch.amp.GradScaler.
 //
-// bfloat16 needs no scaler: it has float32's range. Gradients in float16 would become 0 where they
-// are small, so the loss is scaled up and the gradients, averaged over the ranks, down again. A
-// step whose gradients are not finite is left out, on all ranks alike, and the scale halved; after
+// bfloat16 needs no scaler, since it has float32's range. In float16 small gradients would become
+// 0, so the loss is scaled up, and the gradients are scaled down after they have been averaged over
+// the ranks. If gradients are not finite, all ranks skip the step, and the scale is halved; after
 // 2,000 good steps it is doubled.
 //
-// Errors: LibTorch's.
+// Thread rule: one thread; autocast is set for the calling thread. Errors: LibTorch's.
 #pragma once
 
 #include <ATen/TensorOperators.h>
@@ -18,7 +18,7 @@
 
 namespace ddprun::worker {
 
-// As long as it lives, what is computed on this kind of device is computed in this type.
+// While it exists, this thread computes in this type on this kind of device.
 class autocast_scope {
  public:
   autocast_scope(at::DeviceType device, at::ScalarType type);
@@ -37,19 +37,19 @@ class gradient_scaler {
   explicit gradient_scaler(at::Device device, double scale = 65536);
 
   at::Tensor scale_up(const at::Tensor& loss) const { return loss * scale_; }
-  // The gradients of these, in place. False: one is not finite, and no step is to be made.
+  // Unscales the parameters' gradients in place. False if one is not finite: then skip the step.
   bool scale_down(const std::vector<at::Tensor>& parameters);
-  // After the step, or in its place.
+  // Adapts the scale. Call it after each step, also a skipped one.
   void update();
 
-  // For a snapshot: F32 and I32, of one element.
+  // For snapshots: F32 and I32, of one element.
   at::Tensor& scale() { return scale_; }
   at::Tensor& good_steps() { return good_steps_; }
 
  private:
   at::Tensor scale_;
-  at::Tensor good_steps_;  // since the scale was changed
-  at::Tensor found_inf_;   // 1: in this step
+  at::Tensor good_steps_;  // since the scale last changed
+  at::Tensor found_inf_;   // 1 if this step had gradients that were not finite
 };
 
 }  // namespace ddprun::worker

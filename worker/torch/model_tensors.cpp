@@ -14,7 +14,7 @@ void collect_sparse(torch::nn::Module& module, std::set<const void*>& tables) {
   } else if (const auto* const bag = dynamic_cast<torch::nn::EmbeddingBagImpl*>(&module)) {
     if (bag->options.sparse()) tables.insert(bag->weight.unsafeGetTensorImpl());
   }
-  // Not modules(): of a model that is no shared pointer it throws.
+  // Do not use modules(): it throws if the model is not owned by a shared pointer.
   for (const auto& child : module.children())
     collect_sparse(*child, tables);
 }

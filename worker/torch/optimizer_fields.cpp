@@ -47,7 +47,7 @@ struct kind {
   using state_type = State;
 };
 
-// Calls `use` with the kind of each optimizer until it says that it was the one.
+// Calls `use` with each kind of optimizer until it returns true.
 template <typename Use>
 bool any_kind(Use use) {
   return use(kind<optim::Adam, optim::AdamParamState>()) ||
@@ -66,6 +66,7 @@ std::vector<field_name> fields_of(const optim::Optimizer& optimizer) {
     fields.push_back({name, true, true});
   };
   visitor.on_tensor = [&](std::string_view name, at::Tensor&) {
+    // These fields exist only if the optimizer's settings need them.
     const bool is_optional =
         name == "max_exp_avg_sq" || name == "momentum_buffer" || name == "grad_avg";
     fields.push_back({name, !is_optional, false});

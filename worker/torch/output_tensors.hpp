@@ -1,10 +1,10 @@
-// What a model's forward() may return, and the tensors in it: a tensor, or pairs, tuples, arrays,
-// vectors, optionals and maps of such. A struct of the program's own says what it holds by a
-// function beside it:
+// Collects the tensors in what a model's forward() returns: a tensor, or pairs, tuples, arrays,
+// vectors, optionals and maps of such. For a struct of its own the program provides a function that
+// lists its tensors:
 //
 //   std::vector<at::Tensor> output_tensors(const Answer& answer) { return {answer.scores}; }
 //
-// Numbers and texts hold none; another type does not compile.
+// Numbers and texts contain no tensors; other types do not compile.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@
 
 namespace ddprun::worker {
 
-// Adds those that are defined.
+// Appends the tensors that are defined.
 template <typename Output>
 void collect_tensors(const Output& output, std::vector<at::Tensor>& to) {
   if constexpr (std::is_convertible_v<const Output&, const at::Tensor&>) {
@@ -35,7 +35,7 @@ void collect_tensors(const Output& output, std::vector<at::Tensor>& to) {
   } else if constexpr (requires { output.begin() != output.end(); }) {
     for (const auto& each : output)
       collect_tensors(each, to);
-  } else if constexpr (requires { output.key(), output.value(); }) {  // of torch::OrderedDict
+  } else if constexpr (requires { output.key(), output.value(); }) {  // torch::OrderedDict's
     collect_tensors(output.value(), to);
   } else {
     static_assert(!sizeof(Output),

@@ -6,7 +6,7 @@ namespace ddprun::worker {
 
 at::Tensor pinned_for(c10::Device device, const at::Tensor& tensor) {
   if (!device.is_cuda() || !tensor.is_cpu()) return tensor;
-  // A new thread's own device is the first one, where this rank must leave no trace.
+  // A new thread's current device is the first GPU, on which this rank must not create a context.
   const c10::DeviceGuard on(device);
   return tensor.pin_memory();
 }

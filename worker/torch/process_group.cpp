@@ -28,19 +28,19 @@ constexpr const char* key_prefix = "ddprun_worker";
 constexpr auto question_limit = roll_call::question_limit;
 constexpr int any_tag = 1;
 
-// Under torchrun (2.15) the store outlives the round, keys and all, and only the restart count
-// tells rounds apart. Each of its agents counts its own restarts: once a node was restarted for
-// another's sake, which counts for nobody, the ranks no longer agree on it, and do not meet.
+// Under torchrun (2.15) the store and its keys outlive the round, and only the restart count
+// distinguishes rounds. Each agent counts only the restarts that its own workers caused. After a
+// restart because of another node, ranks disagree on the count and cannot join.
 std::string prefix_of(const environment& environment) {
   return std::string(key_prefix) + "/" + std::to_string(environment.round);
 }
 
-// Where ranks answer that have come to the call with this number.
+// The keys of the roll call for the call with this number.
 std::string place_of(const environment& environment, const std::string& name, std::uint64_t call) {
   return prefix_of(environment) + "/calls/" + name + "/" + std::to_string(call);
 }
 
-// Where they tell each other what is no tensor, without Gloo.
+// The keys of the store tree, which replaces Gloo.
 std::string place_of_words(const environment& environment, const std::string& name) {
   return prefix_of(environment) + "/words/" + name;
 }
@@ -51,14 +51,14 @@ std::string store_address(const environment& environment) {
          std::to_string(environment.master_port);
 }
 
-// What LibTorch and Gloo say when a deadline has passed.
+// True for LibTorch's and Gloo's texts of timeouts.
 bool is_late(const std::string& text) {
   return text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
 }
 
-constexpr const char* lost_words = "has lost another rank";  // of one that lets go
+constexpr const char* lost_words = "has lost another rank";  // of a rank that lets go
 
-// What they say when a rank, or the store, is gone.
+// True for texts that say that a rank, or the store, is gone.
 bool is_of_lost_peer(const std::string& text) {
   for (const char* const words : {"Connection closed by peer", "Connection reset by peer",
                                   "Broken pipe", "Connection was likely closed", lost_words,
@@ -68,8 +68,8 @@ bool is_of_lost_peer(const std::string& text) {
   return is_late(text);
 }
 
-// Of LibTorch's errors in a backward pass those of the collectives in it: NCCL's and the store's
-// have a type, Gloo's begin with their place in its sources.
+// Of the errors in a backward pass, selects those of its collectives: NCCL's and the store's have a
+// type of their own, Gloo's begin with their position in its sources.
 bool is_of_collective(const std::exception& error) {
   if (dynamic_cast<const c10::DistError*>(&error) != nullptr) return true;
   const std::string text = error.what();
@@ -84,18 +84,18 @@ c10::intrusive_ptr<c10d::Store> open_store(const environment& environment,
   options.numWorkers = environment.world_size;
   options.timeout = timeout;
   options.multiTenant = options.isServer;
-  options.waitWorkers = false;  // the ranks wait for each other, and can say for whom
+  options.waitWorkers = false;  // the ranks do, and can name the missing
   return c10::make_intrusive<c10d::PrefixStore>(
       prefix_of(environment),
       c10::make_intrusive<c10d::TCPStore>(environment.master_address, options));
 }
 
-// For what is done by Gloo, or takes its place.
+// The timeout of Gloo, and of what replaces it.
 std::chrono::milliseconds cpu_timeout(const process_group_options& options) {
   return options.collective_timeout.value_or(std::chrono::minutes(30));
 }
 
-// Of flags as text, one character each.
+// Combines flags written as one character each.
 std::string any_of(std::string_view one, std::string_view other) {
   std::string found(one);
   for (std::size_t at = 0; at < std::min(one.size(), other.size()); ++at)
@@ -103,7 +103,7 @@ std::string any_of(std::string_view one, std::string_view other) {
   return found;
 }
 
-// Of numbers, as they lie in memory.
+// Adds up doubles in their memory representation.
 std::string sum_of(std::string_view one, std::string_view other) {
   std::string sums(one);
   for (std::size_t at = 0; at + sizeof(double) <= std::min(one.size(), other.size());
@@ -117,7 +117,7 @@ std::string sum_of(std::string_view one, std::string_view other) {
   return sums;
 }
 
-// For errors of the tree, which guarded() turns into one of the group.
+// Throws the tree's errors, which guarded() turns into the group's.
 std::string answer_of(store_tree& words, std::string own, const store_tree::joiner& with,
                       std::chrono::milliseconds limit) {
   auto answer = words.join(std::move(own), with, limit);
@@ -125,9 +125,10 @@ std::string answer_of(store_tree& words, std::string own, const store_tree::join
   throw std::runtime_error(answer.error() == errc::timed_out ? "timed out" : words.problem());
 }
 
-// ProcessGroupGloo's destructor waits for its threads, and one of them may wait for a rank that
-// waits for this one to end. After an error nothing is asked of the group any more: the end of the
-// process closes its sockets, or that of the round, where the process lives on.
+// Holds groups after an error. ProcessGroupGloo's destructor waits for its threads, one of which
+// may be waiting for a rank that in turn waits for this one to end. So the group is left alone
+// until its sockets are closed, by the end of the process or, if the process lives on, of the
+// round.
 class lost_groups final : public round_part {
  public:
   void add(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
@@ -138,7 +139,7 @@ class lost_groups final : public round_part {
     for (const auto& each : all())
       let_go_of_gloo(*each);
   }
-  // Their destructors are not to wait with the lock held.
+  // Copy the list: the destructors must not wait with the lock held.
   void left() override {
     const auto ended = all();
     const std::lock_guard lock(mutex_);
@@ -156,7 +157,7 @@ class lost_groups final : public round_part {
 };
 
 void leave_to_end_of_round(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
-  // Never destroyed: it would wait at the end of the process.
+  // It is never destroyed, because its destructor would wait at the end of the process.
   static const auto& kept = *[] {
     auto* const made = new std::shared_ptr<lost_groups>(std::make_shared<lost_groups>());
     add_round_part(*made);
@@ -165,8 +166,8 @@ void leave_to_end_of_round(const c10::intrusive_ptr<c10d::ProcessGroup>& group) 
   kept->add(group);
 }
 
-// Gloo writes to its sockets so that a peer that has died would end this rank by SIGPIPE, without a
-// word, and as though the fault were its own. Python ignores the signal from its start.
+// Gloo's writes can raise SIGPIPE, so a dead peer would end this rank without any message, as if
+// this rank were at fault. Python ignores the signal from its start.
 void ignore_broken_pipes() {
   struct sigaction set {};
   if (::sigaction(SIGPIPE, nullptr, &set) != 0 || set.sa_handler != SIG_DFL) return;
@@ -195,7 +196,7 @@ void process_group::connect(const c10::intrusive_ptr<c10d::Store>& store, const 
   store_ = store;
   std::string problem;
   auto client = store_client::from_environment(environment_, options_.join_timeout, problem);
-  // What no answer has come to ends the connection, which is to serve the tree.
+  // A request without a reply ends the connection, which the tree still needs: give it more time.
   const auto limit = options_.gloo ? question_limit : options_.join_timeout;
   if (client)
     roll_call(*client, place_of(environment_, name_, 0), rank_, world_size_).answer(limit);
@@ -234,7 +235,7 @@ std::optional<process_group> process_group::subgroup(const std::vector<std::uint
   const bool is_sound = !sorted.empty() && sorted.back() < world_size_ &&
                         std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
   if (!is_sound) {
-    throw process_group_error(who() + ": subgroup: its ranks are to be from 0 to " +
+    throw process_group_error(who() + ": subgroup: its ranks must be from 0 to " +
                               std::to_string(world_size_ - 1) + ", each once");
   }
   const std::string name = name_ + "/" + std::to_string(parts_++);
@@ -259,14 +260,14 @@ std::string process_group::who() const {
   return text + ", store at " + store_address(environment_);
 }
 
-// Of the ranks whose deadline passes in the same call, each says so; who does not is elsewhere.
+// Every rank that times out in the same call answers; those that do not are missing.
 std::string process_group::who_is_missing() const {
   if (is_uneven_) return "";
   std::string ignored;
   auto client = store_client::from_environment(environment_, question_limit, ignored);
   if (!client) return "";
   roll_call late(*client, place_of(environment_, name_, calls_), rank_, world_size_);
-  // Of the first call, joining, every rank has spoken at its beginning.
+  // At the first call, joining, every rank has already answered at its beginning.
   const auto missing = calls_ > 0 ? late.who_is_late() : late.missing(question_limit);
   if (!missing || missing->empty()) return "";
   return "; " + *missing + (world_size_ == environment_.world_size ? "" : " (of its subgroup)");
@@ -321,14 +322,14 @@ void process_group::broadcast(at::Tensor& tensor, std::uint32_t root) {
   });
 }
 
-// The store connection is one thread's at a time: what was asked before is answered first.
+// Only one thread may use the store connection, so an open question is completed first.
 std::string process_group::join_words(std::string own, const store_tree::joiner& with) {
   if (asking_words_.valid()) asking_words_.wait();
   return answer_of(*group_->words, std::move(own), with, cpu_timeout(options_));
 }
 
-// Each rank tells the one at distance 1 what it knows, then the one at 2, at 4 ...: after as many
-// turns as the world size has bits, what one says has come to all.
+// Each rank passes on what it knows to the rank at distance 1, then 2, then 4 ... After log2(world
+// size) turns every rank has heard of every other.
 bool process_group::any(bool here) {
   bool found = here;
   guarded("any", [&] {
@@ -359,7 +360,8 @@ void process_group::ask(const flags& here) {
         own += each ? '1' : '0';
       std::promise<std::string> answer;
       asking_words_ = answer.get_future().share();
-      // It keeps what it uses, and nobody waits for its end: this rank may have none for another.
+      // The thread holds all that it uses and is detached: a missing rank must not hold up this
+      // one.
       std::thread([words = group_->words, own, limit = cpu_timeout(options_),
                    answer = std::move(answer)]() mutable {
         try {
@@ -381,7 +383,7 @@ void process_group::ask(const flags& here) {
 
 process_group::flags process_group::answer() {
   flags said{};
-  guarded("hearing all ranks", [&] {
+  guarded("hearing from all ranks", [&] {
     if (group_->words) {
       const std::string all = std::exchange(asking_words_, {}).get();
       for (std::size_t at = 0; at < said.size(); ++at)
@@ -444,7 +446,8 @@ void process_group::end_uneven_calls() {
   std::vector<at::Tensor> most{at::full({1}, static_cast<std::int64_t>(calls_), at::kLong)};
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::MAX;
-  guarded("coming together again", [&] { native()->allreduce(most, options)->wait(); });
+  guarded("ending uneven calls", [&] { native()->allreduce(most, options)->wait(); });
+  // Continue with the same number on all ranks, so that later timeouts can be compared again.
   calls_ = static_cast<std::uint64_t>(most[0].item<std::int64_t>()) + 1;
   is_uneven_ = false;
 }
@@ -467,7 +470,7 @@ void process_group::open_group::shut_down() {
   native->shutdown();
 }
 
-// Without Gloo its waits are at the store.
+// Without Gloo the waits are on the store, which round_link disconnects.
 void process_group::open_group::end_waits() {
   if (!words) let_go_of_gloo(*native);
 }
@@ -480,7 +483,7 @@ void process_group::open_group::let_go(const std::string& why) {
   }
   if (!words) {
     let_go_of_gloo(*native);
-  } else if (words.use_count() == 1) {  // no question is open, whose thread has the connection
+  } else if (words.use_count() == 1) {  // no open question's thread uses the connection
     words->give_up(why, question_limit);
   }
 }
@@ -488,6 +491,7 @@ void process_group::open_group::let_go(const std::string& why) {
 void process_group::let_go() {
   const std::string why = "rank " + std::to_string(environment_.rank) + " " + lost_words;
   std::string ignored;
+  // An open question's thread uses the tree's connection, so give up over a connection of its own.
   if (group_->words && asking_words_.valid()) {
     if (const auto client = store_client::from_environment(environment_, question_limit, ignored)) {
       store_tree(*client, place_of_words(environment_, name_), rank_, world_size_)
@@ -497,7 +501,7 @@ void process_group::let_go() {
   group_->let_go(why);
 }
 
-// NCCL may be shut down once no rank has a collective under way any more: on the GPU neither.
+// NCCL may be shut down only when no rank has a collective in progress, on its GPU either.
 void process_group::close() {
   guarded_with_own("waiting for the GPU", [&] { wait_for_devices(); });
   barrier();

@@ -1,24 +1,24 @@
-// A process group is the ranks of a round, joined: collectives over LibTorch's own
-// ProcessGroupGloo, found through LibTorch's own TCPStore at MASTER_ADDR:MASTER_PORT. Tensors on
-// GPUs go over NCCL, where the program links worker/torch_cuda and says so (nccl_backend.hpp).
+// A process group joins the ranks of a round. Its collectives use LibTorch's own ProcessGroupGloo,
+// and the ranks find each other through LibTorch's own TCPStore at MASTER_ADDR:MASTER_PORT. Tensors
+// on GPUs use NCCL if the program links worker/torch_cuda and asks for it (nccl_backend.hpp).
 //
-// It speaks what torch.distributed.init_process_group("gloo") speaks, but under keys of its own: a
-// C++ rank and a Python rank do not meet in one group.
+// It speaks the protocol of torch.distributed.init_process_group("gloo"), but under keys of its
+// own: C++ ranks and Python ranks cannot join the same group.
 //
-// The network interface is GLOO_SOCKET_IFNAME (one name, or several with commas) where that is
-// set, else the one that leads to MASTER_ADDR; host names are never looked up for it. Ranks are
-// connected when they first talk to each other; TORCH_GLOO_LAZY_INIT=0 connects all with all at
-// the start, a socket a rank. A group whose tensors are all on GPUs can do without Gloo: what its
-// ranks have to say besides goes over the job store then, in a tree, and takes one socket for it.
+// The network interface is GLOO_SOCKET_IFNAME (one name, or several separated by commas) if set,
+// otherwise the one that leads to MASTER_ADDR; host names are never resolved for it. Two ranks are
+// connected when they first communicate; TORCH_GLOO_LAZY_INIT=0 connects all pairs at the start,
+// one socket for each rank. A group whose tensors are all on GPUs can do without Gloo: its other
+// messages then use the job store, in a tree, over a single socket.
 //
 // Thread rule: one thread, and all ranks call the same collectives in the same order.
-// Ownership: tensors handed in are written in place; on return the result is there. On a GPU it is
-// there for what comes later on the current stream, and a deadline that passes is no error here:
-// NCCL's watchdog in LibTorch ends the process, with a text of its own.
-// Errors: `process_group_error`, whose text names rank, store address, and what failed; where a
-// deadline has passed, also the ranks that have not come. After one the group is of no more use:
-// let main print it and end the process, so that the launcher starts the next round; or let
-// survive() (survive.hpp) have it.
+// Ownership: tensors are written in place, and hold the result on return. On a GPU the result is
+// there for later work on the current stream. A deadline that passes on a GPU is not an error here:
+// NCCL's watchdog in LibTorch ends the process, with its own text.
+// Errors: `process_group_error`, whose text names rank, store address, what failed, and after a
+// timeout the ranks that have not come. The group must not be used again: main should print the
+// error and end the process, so that the launcher starts the next round, or survive() (survive.hpp)
+// should handle it.
 #pragma once
 
 #include "worker/environment.hpp"
@@ -45,22 +45,24 @@ namespace ddprun::worker {
 
 struct process_group_options;
 
-// Gives a group a further backend, for tensors of another kind of device.
+// Gives a group a further backend, for tensors on another kind of device.
 using backend_maker =
     std::function<void(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
                        const process_group_options& options)>;
 
 struct process_group_options {
-  // For the store to answer and all ranks to arrive.
+  // The time in which the store must answer and all ranks must arrive.
   std::chrono::milliseconds join_timeout = std::chrono::minutes(5);
-  // For one collective: how far ranks may be apart. A dead rank is noticed at once, by its sockets.
-  // None: as PyTorch has it, 30 minutes for tensors on the CPU and 10 for NCCL.
+  // The time limit of one collective, that is, how far apart the ranks may be. A dead rank is
+  // noticed at once, because its sockets close. None: PyTorch's, 30 minutes for tensors on the CPU
+  // and 10 for NCCL.
   std::optional<std::chrono::milliseconds> collective_timeout;
-  std::vector<backend_maker> backends;  // besides Gloo
-  // For tensors on the CPU. False: there can be none, and any(), ask(), sum(), broadcast_bytes(),
-  // barrier() and close() go over the job store. It costs each rank three requests to the store,
-  // and no call returns before the last rank's have been answered (store_tree.hpp). A rank that
-  // dies is noticed at the deadline, or when another one lets go.
+  std::vector<backend_maker> backends;  // in addition to Gloo
+  // Supports tensors on the CPU. If false, only tensors on GPUs are supported, and any(), ask(),
+  // sum(), broadcast_bytes(), barrier() and close() use the job store. Each such call costs a rank
+  // three requests to the store, and returns only after the last rank's were answered
+  // (store_tree.hpp). A dead rank is then noticed at the deadline, or when another rank calls
+  // let_go().
   bool gloo = true;
 };
 
@@ -69,61 +71,61 @@ class process_group {
   process_group(process_group&&) = default;
   process_group& operator=(process_group&&) = default;
 
-  // Waits for all ranks. Rank 0 serves the store itself where the launcher does not. SIGPIPE is
-  // ignored from here on, as in Python, unless the program has a handler: a dead peer is an error.
+  // Waits for all ranks. Rank 0 serves the store if the launcher does not. From here on SIGPIPE is
+  // ignored, as in Python, unless the program has a handler, so that a dead peer is an error.
   static process_group join(const environment& environment, process_group_options options = {});
-  // The same, for the launcher's variables.
+  // Joins with the launcher's variables.
   static process_group init(process_group_options options = {});
 
-  // Some of this group's ranks, at least one, each once, as a group of their own, in which they are
-  // numbered in this order. Called by all ranks, with the same list; who is not on it gets none.
+  // Makes a group of some of this group's ranks: at least one, each once, numbered in this order.
+  // All ranks must call it with the same list; those that are not on it get none.
   std::optional<process_group> subgroup(const std::vector<std::uint32_t>& ranks);
 
   const environment& here() const { return environment_; }
   std::uint32_t rank() const { return rank_; }
   std::uint32_t world_size() const { return world_size_; }
 
-  // The sum over all ranks, on all ranks, in place.
+  // Sums the tensors of all ranks, in place, on all ranks.
   void all_reduce_sum(at::Tensor& tensor);
-  // The tensor of `root`, on all ranks, in place: same shape and type everywhere.
+  // Copies the tensor of `root` to all ranks, in place. Shape and type must be the same everywhere.
   void broadcast(at::Tensor& tensor, std::uint32_t root);
-  // The same of a few numbers that are no tensor, to the bit the same on all ranks.
+  // Sums a few plain numbers over all ranks. The result is the same on all ranks to the bit.
   void sum(std::span<double> numbers);
-  // The bytes of `root`, on all ranks; what the others hand in is not used.
+  // Returns the bytes of `root` on all ranks; the arguments of the others are ignored.
   std::string broadcast_bytes(std::string bytes, std::uint32_t root);
-  // True on all ranks if one says so: for decisions that all must take at the same step. It goes
-  // over the CPU's network and takes log2(world size) hops, one behind the other: 10 at 1,000
-  // ranks, half a millisecond where a hop takes 50 us. Where a step takes not much longer, ask at
-  // every tenth.
+  // True on all ranks if it is true on one: for decisions that all ranks must take at the same
+  // step. It uses the CPU's network and takes log2(world size) sequential hops: 10 at 1,000 ranks,
+  // that is half a millisecond at 50 us for a hop. If a step does not take much longer, call it
+  // every tenth step.
   bool any(bool here);
-  // The same of several yes and no, without waiting: what the ranks say is put together while they
-  // go on, and answer() is true for each that one of them has said. It takes 2 (world size - 1)
-  // hops in the background, which cost a training step nothing as long as it lasts longer than
-  // they do. Called by all ranks; one question at a time.
-  // Without Gloo it is the store that has to keep up: 3 requests a rank and question.
+  // The same for several flags, without waiting: ask() combines what the ranks say in the
+  // background, and answer() returns true for each flag that any rank has set. It takes 2 (world
+  // size - 1) hops, which cost a training step nothing as long as it takes longer than they do. All
+  // ranks must call both; only one question may be open. Without Gloo the store must keep up with 3
+  // requests for each rank and question.
   using flags = std::array<bool, 4>;
   void ask(const flags& here);
   flags answer();
   void barrier();
-  // Called by all ranks: waits until this rank's GPU has done its work and none needs another any
-  // more, shuts NCCL down, and lets go, of the subgroups that are not closed too. A program that
-  // just ends may take what another still wants to read with it; NCCL is aborted then, which
-  // LibTorch warns of.
+  // Waits until this rank's GPU has finished and no rank needs another any more, then shuts NCCL
+  // down and closes the group and its open subgroups. All ranks must call it. A program that ends
+  // without it may take away data that another rank still wants to read; NCCL is then aborted, and
+  // LibTorch warns of that.
   void close();
 
-  // After an error, by a rank that does not end at once: those that wait for it hear at once that
-  // it does not come, as they would at its end, and the group and its subgroups can do no more.
+  // For a rank that has had an error and does not end at once: ranks that wait for it get an error
+  // immediately, as if its process had ended. The group and its subgroups cannot be used again.
   void let_go();
 
-  // Ranks whose deadline passes are told apart by how many calls each has made. Between these two,
-  // ranks make different ones, and nobody is named; both are called by all ranks.
+  // After a timeout, ranks are compared by the number of calls that each has made. Between these
+  // two calls the ranks may make different calls, so no rank is named. All ranks must call both.
   void begin_uneven_calls() { is_uneven_ = true; }
   void end_uneven_calls();
 
-  // Runs `work`, and turns what LibTorch throws into a process_group_error that says `what`.
+  // Runs `work`, and converts LibTorch's exceptions into a process_group_error that names `what`.
   void guarded(const char* what, const std::function<void()>& work) const;
-  // The same for work in which the program's own code runs too: what is not of the collectives
-  // comes as it was thrown.
+  // The same for work that also runs the program's own code: exceptions that do not come from a
+  // collective are passed on unchanged.
   void guarded_with_own(const char* what, const std::function<void()>& work) const;
 
   // Whether it has collectives for tensors on the CPU.
@@ -131,10 +133,10 @@ class process_group {
   const c10::intrusive_ptr<c10d::ProcessGroup>& native() const { return group_->native; }
 
  private:
-  // LibTorch's group, and that it is shut down: by its own close(), or by that of the whole.
+  // LibTorch's group, and whether it was shut down, by its own close() or its parent's.
   struct open_group final : round_part {
     c10::intrusive_ptr<c10d::ProcessGroup> native;
-    std::shared_ptr<store_tree> words;  // without Gloo
+    std::shared_ptr<store_tree> words;  // only without Gloo
     std::vector<std::weak_ptr<open_group>> parts;
     bool is_closed = false;
 
@@ -150,9 +152,9 @@ class process_group {
         world_size_(environment.world_size) {}
 
   void run(const char* what, bool has_own_errors, const std::function<void()>& work) const;
-  // Until all that was given to the GPU is done.
+  // Waits until the GPU has finished all queued work.
   void wait_for_devices() const;
-  // Meets the others of `name` with this rank and world size.
+  // Joins the other ranks of `name`, with this rank and world size.
   void connect(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name);
   std::string join_words(std::string own, const store_tree::joiner& with);
   std::string who() const;
@@ -170,7 +172,7 @@ class process_group {
   std::shared_ptr<open_group> group_;
   c10::intrusive_ptr<c10d::Work> asking_;
   at::Tensor asked_;
-  std::shared_future<std::string> asking_words_;  // the same without Gloo
+  std::shared_future<std::string> asking_words_;  // the open question, if there is no Gloo
 };
 
 }  // namespace ddprun::worker

@@ -38,10 +38,10 @@ element_type type_of(const std::string& name, const at::Tensor& tensor) {
     if (theirs == tensor.scalar_type()) return ours;
   }
   throw training_state_error("'" + name + "' is of type " + c10::toString(tensor.scalar_type()) +
-                             ", which a snapshot cannot keep");
+                             ", which snapshots do not support");
 }
 
-// Blocks until the bytes are there: this memory is not pinned.
+// Blocks until the bytes have arrived, as this memory is not pinned.
 void fetch(const at::Tensor& tensor, char* to) {
   at::from_blob(to, tensor.sizes(), tensor.options().device(at::kCPU)).copy_(tensor);
 }
@@ -65,7 +65,7 @@ tensor_view view_of(std::string name, const at::Tensor& tensor) {
   } else if (tensor.is_cuda()) {
     view.copy = prepare_fetch(tensor);
   } else {
-    // Another thread's own stream knows nothing of what this one's still writes.
+    // Copy on this thread's stream: the fetching thread's own would not wait for pending writes.
     const c10::impl::VirtualGuardImpl device(tensor.device().type());
     view.copy = [tensor, stream = device.getStream(tensor.device())](char* to) {
       const c10::StreamGuard on(stream);

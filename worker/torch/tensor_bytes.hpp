@@ -1,6 +1,6 @@
-// LibTorch's tensors as snapshots keep them, and back.
+// Converts between LibTorch's tensors and those of snapshots.
 //
-// Thread rule: any thread.
+// Thread rule: any thread. Errors: training_state_error, and LibTorch's.
 #pragma once
 
 #include "worker/snapshot/tensor_view.hpp"
@@ -17,14 +17,14 @@ class training_state_error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// As a snapshot has it: its bytes lie where the tensor's do, or are fetched from there. From a GPU
-// they are fetched after the work that was given before to the stream that is this thread's current
-// one now, whatever thread fetches them: beside what comes later (pinned_staging.hpp). A type that
-// safetensors does not know is a training_state_error.
+// The tensor as a snapshot saves it. Its bytes are the tensor's memory, or are fetched from there.
+// A GPU's tensor is fetched after the work that is now queued on this thread's current stream, from
+// whichever thread, and beside later work (pinned_staging.hpp). A type that safetensors does not
+// support throws training_state_error.
 tensor_view view_of(std::string name, const at::Tensor& tensor);
 
-// A tensor over the bytes of the view, which must live as long, and not be written to; or of its
-// own memory, where they are fetched.
+// A tensor on the memory of the view, which must outlive it and not be written to. If the view's
+// bytes must be fetched, the tensor has memory of its own.
 at::Tensor tensor_of(const tensor_view& view);
 
 }  // namespace ddprun::worker

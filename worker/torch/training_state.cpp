@@ -18,7 +18,7 @@
 namespace ddprun::worker {
 namespace {
 
-constexpr std::size_t differences_max = 5;  // named in one line
+constexpr std::size_t differences_max = 5;  // listed in one error
 constexpr const char* rates_name = "optimizer.lr";
 const std::string model_prefix = "model.";
 const std::string state_prefix = "optimizer.state.";
@@ -26,7 +26,7 @@ const std::string state_prefix = "optimizer.state.";
 struct named_tensor {
   std::string name;
   at::Tensor tensor;
-  bool is_parameter = true;  // or a buffer
+  bool is_parameter = true;  // false for a buffer
 };
 
 std::vector<named_tensor> tensors_of(const torch::nn::Module& model) {
@@ -38,14 +38,14 @@ std::vector<named_tensor> tensors_of(const torch::nn::Module& model) {
   return all;
 }
 
-// Of what only the optimizer's step changes.
+// A view of a tensor that only the optimizer's step changes.
 tensor_view late_view_of(std::string name, const at::Tensor& tensor) {
   tensor_view view = view_of(std::move(name), tensor);
   view.may_be_late = true;
   return view;
 }
 
-// In the order of Python's state_dict: over all groups.
+// In the order of Python's state_dict: all groups, one after the other.
 std::vector<at::Tensor> parameters_of(torch::optim::Optimizer& optimizer) {
   std::vector<at::Tensor> all;
   for (const auto& group : optimizer.param_groups())
@@ -57,7 +57,7 @@ std::string parameter_prefix(std::size_t parameter) {
   return state_prefix + std::to_string(parameter) + ".";
 }
 
-// Python's optimizers count their steps in a tensor of one float.
+// Python's optimizers count steps in a tensor of one float.
 tensor_view view_of_number(std::string name, std::int64_t number) {
   tensor_view view;
   view.name = std::move(name);
@@ -85,7 +85,7 @@ bool has_any(const tensors_by_name& tensors, const std::string& prefix) {
   return first != tensors.end() && first->first.starts_with(prefix);
 }
 
-// Compares what is here with what a snapshot has.
+// Compares the program's tensors with those of a snapshot, and collects the differences.
 class comparison {
  public:
   explicit comparison(tensors_by_name there) : left_(std::move(there)) {}
@@ -102,7 +102,7 @@ class comparison {
     }
     left_.erase(found);
   }
-  // What an optimizer keeps of a parameter, if anything, has its shape and type, or is one number.
+  // The state of a parameter, if there is any, has its shape and type, or is a single number.
   void expect_state(const std::string& prefix, const at::Tensor& parameter,
                     const std::vector<field_name>& fields) {
     if (!has_any(left_, prefix)) return;
@@ -119,12 +119,12 @@ class comparison {
       expect(here);
     }
   }
-  // Of these names the snapshot may have more only where they are the program's own.
+  // Reports tensors under this prefix that the program does not have; other names may be its own.
   void expect_no_more(const std::string& prefix) {
     for (const auto& [name, tensor] : left_) {
       if (name.starts_with(prefix)) {
         differences_.push_back("it has '" + std::string(name) + "', " + text_of(*tensor) +
-                               ", which is not here");
+                               ", which the program does not have");
       }
     }
   }
@@ -160,6 +160,7 @@ std::vector<double> rates_in(const snapshot_part& part) {
 void fill(torch::optim::Optimizer& optimizer, const at::Tensor& parameter,
           const tensors_by_name& there, const std::string& prefix) {
   if (!has_any(there, prefix)) {
+    // The optimizer had made no step with this parameter.
     optimizer.state().erase(parameter.unsafeGetTensorImpl());
     return;
   }
@@ -182,7 +183,7 @@ training_state::training_state(torch::nn::Module& model, torch::optim::Optimizer
     : model_(model), optimizer_(optimizer) {
   if (fields_of(optimizer).empty()) {
     throw training_state_error(
-        "the state of this optimizer cannot be kept: Adam, AdamW, SGD, RMSprop and Adagrad can");
+        "the state of this optimizer cannot be saved: use Adam, AdamW, SGD, RMSprop or Adagrad");
   }
 }
 
@@ -216,7 +217,7 @@ snapshot_state training_state::view() const {
     const std::lock_guard lock(of.mutex());
     const at::Tensor bytes = of.get_state();
     tensor_view view = view_of(name, bytes);
-    // The tensor is ours alone: the view must keep it.
+    // Nobody else owns these bytes, so the view must.
     view.copy = [bytes](char* to) { std::memcpy(to, bytes.const_data_ptr(), bytes.nbytes()); };
     state.own.tensors.push_back(std::move(view));
   }
@@ -237,6 +238,7 @@ void training_state::load(const resumed_snapshot& from) {
     compared.expect_state(parameter_prefix(index), parameters[index], fields);
   compared.expect_no_more(state_prefix);
   const auto rates = rates_in(from.replicated);
+  // Nothing has been changed so far: an error leaves the program's state as it was.
   compared.require_none(from.path);
   auto& groups = optimizer_.param_groups();
   if (rates.size() != groups.size()) {

@@ -1,4 +1,4 @@
-// The state of a training job as tensors, for worker/snapshot to keep: a model, its optimizer, and
+// The state of a training job as tensors for worker/snapshot to save: a model, its optimizer, and
 // the random generators of each rank, under the names and with the types of Python's state_dict.
 //
 //   model.NAME                   each parameter and buffer
@@ -9,15 +9,15 @@
 //   training_state training(*model, optimizer);
 //   if (const auto& from = kept->resumed()) training.load(*from);
 //   auto state = training.view();
-//   state.replicated.values["sampler"] = ...;          // what else the program needs to go on
+//   state.replicated.values["sampler"] = ...;          // what else the program needs to resume
 //   kept->save(step, epoch, state);                    // and after each step kept->progress(step)
 //
-// Optimizers: Adam, AdamW, SGD, RMSprop, Adagrad. Their settings but the learning rate are the
-// program's: they are not kept.
+// Supported optimizers are Adam, AdamW, SGD, RMSprop and Adagrad. Except for the learning rate
+// their settings are not saved, since the program sets them.
 //
-// Thread rule: one thread, which does not train meanwhile. Ownership: model and optimizer must
-// outlive it, and what a view shows must stay as it is until save() is over (begin_save(): later).
-// Errors: training_state_error, whose text lists what does not fit.
+// Thread rule: one thread, which must not train meanwhile. Ownership: model and optimizer must
+// outlive it, and the tensors of a view must not change until save() has returned, or longer after
+// begin_save(). Errors: training_state_error, whose text lists what does not fit.
 #pragma once
 
 #include "worker/snapshot/snapshots.hpp"
@@ -30,16 +30,16 @@ namespace ddprun::worker {
 
 class training_state {
  public:
-  // An optimizer of another kind is an error.
+  // Throws training_state_error if the optimizer is not supported.
   training_state(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
 
-  // Tensors in host memory lie where they are; others are fetched when the snapshot copies them.
-  // Parameters, and what the optimizer keeps of each, may be late; buffers and generators, which a
+  // Tensors in host memory are not copied; others are fetched when the snapshot copies them.
+  // Parameters and the optimizer's state may be copied late; buffers and generators, which a
   // forward pass changes, may not.
   snapshot_state view() const;
 
-  // All names, types and shapes are compared before the first one is changed. Generators stay as
-  // they are where the snapshot is of another number of ranks.
+  // Compares all names, types and shapes before it changes anything. If the snapshot is of another
+  // number of ranks, the generators keep their state.
   void load(const resumed_snapshot& from);
 
  private:

@@ -1,4 +1,4 @@
-// Ranks with fewer inputs than others. The order of what they send is that of Python's
+// Support for ranks with fewer inputs than others. The order of messages is that of Python's
 // DistributedDataParallel and its join (torch/distributed/algorithms/join.py, class Join;
 // torch/nn/parallel/distributed.py, _DDPJoinHook).
 #include "worker/torch/distributed_data_parallel.hpp"
@@ -27,7 +27,7 @@ std::uint32_t distributed_data_parallel::agree_on_rank(bool is_candidate) {
   return static_cast<std::uint32_t>(greatest[0].item<std::int64_t>());
 }
 
-// What one pass of those who still train sends, with nothing of our own.
+// Sends what a pass of the training ranks sends, with zero gradients.
 void distributed_data_parallel::take_part_in_a_pass() {
   reducer_->rebuild_buckets();
   if (copies_buffers_ && options_.broadcast_buffers && !module_.buffers().empty())

@@ -1,7 +1,7 @@
-// What a pass for nothing changes besides gradients, kept so that it can be put back: a model's
-// buffers, and the random generators of the devices that it is on.
+// Restores what a discarded pass changes besides gradients: a model's buffers, and the random
+// generators of the devices that it is on.
 //
-// Thread rule: that of the model.
+// Thread rule: that of the model. Errors: LibTorch's.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -22,8 +22,8 @@ class untouched_state {
   void put_back() const;
 
  private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;        // and what was in each
-  std::vector<std::pair<at::Generator, at::Tensor>> generators_;  // and its state
+  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;        // with the previous content
+  std::vector<std::pair<at::Generator, at::Tensor>> generators_;  // with the previous state
 };
 
 }  // namespace ddprun::worker

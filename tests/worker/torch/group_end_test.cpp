@@ -236,7 +236,7 @@ TEST_CASE("without Gloo a rank that lets go is heard of", "[torch]") {
   REQUIRE(said[1] == "let go");
   for (const std::size_t rank : {0U, 2U}) {
     INFO(said[rank]);
-    REQUIRE(said[rank].find("hearing all ranks: rank 1 has lost another rank") !=
+    REQUIRE(said[rank].find("hearing from all ranks: rank 1 has lost another rank") !=
             std::string::npos);
   }
 }

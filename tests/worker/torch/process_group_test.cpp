@@ -83,7 +83,7 @@ TEST_CASE("a list that is no subgroup is refused", "[torch]") {
     }
     return text;
   });
-  const std::string each = "subgroup: its ranks are to be from 0 to 0, each once;";
+  const std::string each = "subgroup: its ranks must be from 0 to 0, each once;";
   REQUIRE(said[0] == each + each + each);
 }
 

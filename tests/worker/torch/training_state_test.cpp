@@ -233,10 +233,10 @@ TEST_CASE("a snapshot of another model is refused with what differs", "[torch]")
       "'model.normal.bias' is F32 [8] there and F32 [9] here; 'model.second.weight' is F32 [3, 8] "
       "there and F32 [3, 9] here; and "));
   REQUIRE(said[0].find(start + "it has no 'model.extra', F32 [2, 5] here") != std::string::npos);
-  REQUIRE(said[0].find("it has 'optimizer.state.0.exp_avg', F32 [8, 4], which is not here") !=
-          std::string::npos);
+  REQUIRE(said[0].find("it has 'optimizer.state.0.exp_avg', F32 [8, 4], which the program does not "
+                       "have") != std::string::npos);
   REQUIRE(said[0].find("it has no 'optimizer.state.0.sum', F32 [8, 4] here") != std::string::npos);
-  REQUIRE(said[0].find("the state of this optimizer cannot be kept") != std::string::npos);
+  REQUIRE(said[0].find("the state of this optimizer cannot be saved") != std::string::npos);
   REQUIRE(said[0].find("and it was changed") == std::string::npos);
 }
 
@@ -252,7 +252,7 @@ TEST_CASE("tensors that do not lie in a row are kept as they are", "[torch]") {
         text_of_error([] { (void)worker::view_of("c", torch::zeros({2}, torch::kComplexDouble)); });
     return std::to_string(torch::equal(worker::tensor_of(read), tensor)) + " " + complex;
   });
-  REQUIRE(said[0] == "1 'c' is of type ComplexDouble, which a snapshot cannot keep");
+  REQUIRE(said[0] == "1 'c' is of type ComplexDouble, which snapshots do not support");
 }
 
 TEST_CASE("ranks agree on a stop that one of them has seen", "[torch]") {
