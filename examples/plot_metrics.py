@@ -4,15 +4,15 @@ over the steps, with each restart marked.
 
     plot_metrics.py metrics.jsonl metrics.png
 
-Needs matplotlib. A line that a kill has cut is passed over; what a resumed job did once more counts
-as it was done the last time.
+Needs matplotlib. A line that was cut off by a kill is skipped. Of steps that a resumed job has
+repeated, the last values count.
 """
 import json
 import sys
 
 
 def read(path):
-    """(rows by step, steps at which a job went on after a restart)."""
+    """Returns (rows by step, steps at which the job resumed after a restart)."""
     rows, restarts = {}, []
     with open(path) as file:
         for line in file:
@@ -21,7 +21,7 @@ def read(path):
             except ValueError:
                 continue
             if row.get("event") == "start":
-                # Whatever came after the snapshot is done again.
+                # What came after the snapshot is repeated, so drop it.
                 rows = {step: old for step, old in rows.items() if step <= row["step"]}
                 if row["restart"] > 0 or row["step"] > 0:
                     restarts.append(row["step"])
@@ -31,7 +31,7 @@ def read(path):
 
 
 def draw(rows, restarts, title):
-    """The figure: a part for each number, from above in the order of their names."""
+    """Draws a figure with one plot for each number, sorted by name."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot

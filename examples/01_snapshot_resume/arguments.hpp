@@ -15,7 +15,7 @@ struct arguments {
   ddprun::worker::place_by_hand place;
 };
 
-// Ends the process with one line and status 2 when something is wrong, after --help with 0.
+// Exits with one line and status 2 if an argument is wrong, and with 0 after --help.
 arguments parse_arguments(int count, char** values);
 
 }  // namespace snapshot_resume

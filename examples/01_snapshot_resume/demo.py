@@ -1,7 +1,7 @@
-"""The part of examples/demo that runs the job and compares; start that instead.
+"""The part of examples/demo that runs the job and compares the results; start that instead.
 
-One rendezvous daemon and two agents ("nodes") with two workers each, all on this machine. Each line
-of a worker is passed on, but of the many epoch lines only those worth reading.
+It runs one rendezvous daemon and two agents ("nodes") with two workers each, all on this machine,
+and shows every line of the workers, except for most of the epoch lines.
 """
 import argparse
 import os
@@ -57,13 +57,13 @@ class Screen:
 
 
 class Processes:
-    """What was started, and is taken down whatever happens."""
+    """The started processes, which are always stopped in the end."""
 
     def __init__(self):
         self.started = []
 
     def start(self, command, environment=None):
-        # Its own process group: Ctrl-C comes to this script alone, which then stops the others.
+        # A process group of its own: Ctrl-C then reaches only this script, which stops the others.
         process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                    errors="replace", env=environment, start_new_session=True)
@@ -85,7 +85,7 @@ class Processes:
 
 
 def worker_process(run_id, rank):
-    """The process that has this rank of this run, by its environment."""
+    """Finds the process of this rank of this run, by its environment."""
     wanted = {f"TORCHELASTIC_RUN_ID={run_id}".encode(), f"RANK={rank}".encode()}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -93,14 +93,14 @@ def worker_process(run_id, rank):
         try:
             variables = set((folder / "environ").read_bytes().split(b"\0"))
         except OSError:
-            continue  # it has ended, or is another user's
+            continue  # it has ended, or belongs to another user
         if wanted <= variables:
             return int(folder.name)
     raise Failure(f"rank {rank} has no process")
 
 
 class Run:
-    """One run of the job, from both agents' start to their end."""
+    """One run of the job, from the start of both agents to their end."""
 
     def __init__(self, screen, processes, arguments, endpoint, run_id, folder, kill_at):
         self.screen, self.processes, self.arguments = screen, processes, arguments
@@ -139,7 +139,7 @@ class Run:
             if agent.wait() != 0:
                 raise Failure(f"ddprun of {node} ended with {agent.returncode}")
         if self.accuracy is None:
-            raise Failure("the run told no accuracy")
+            raise Failure("the run printed no accuracy")
 
     @staticmethod
     def read(agent, lines):
@@ -191,7 +191,7 @@ class Run:
 
 def start_daemon(processes, arguments, folder):
     port_file = folder / "port"
-    # No earlier daemon had this port, so there are no agents of one to wait for.
+    # This port is new, so there are no agents of an earlier daemon to wait for.
     daemon = processes.start([BIN / "ddprun-rendezvous", "--bind", "127.0.0.1", "--port",
                               arguments.port, "--port-file", port_file, "--recovery-window", 0,
                               "--log-level", "warning"])
@@ -229,7 +229,7 @@ def table(screen, plain, killed):
 
 
 def judge(plain, killed):
-    """What is wrong, or nothing."""
+    """Returns what is wrong, or None."""
     if killed.killed_at is None:
         return f"no worker was killed: epoch {killed.kill_at} was not seen"
     if killed.resume_epoch is None:
@@ -280,14 +280,14 @@ def main():
         signal.signal(number, leave)
     screen, processes = Screen(), Processes()
     folder = Path(tempfile.mkdtemp(prefix="ddprun-demo-"))
-    os.environ["XDG_STATE_HOME"] = str(folder / "state")  # nothing of it outlives the demo
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")  # the demo leaves nothing behind
     try:
         wrong = compare(screen, processes, arguments, folder)
     except Failure as failure:
         wrong = str(failure)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave anything behind
+            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the cleanup
         processes.stop()
         shutil.rmtree(folder, ignore_errors=True)
     if wrong:

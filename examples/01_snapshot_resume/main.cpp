@@ -1,7 +1,8 @@
-// Trains on all ranks, saves a snapshot every few epochs, and goes on from the newest one when it
-// is started again, by ddprun or by hand. On SIGTERM it saves one more in the middle of the epoch;
-// when another rank has died, the others save what they have finished, and with --survivors on
-// their processes live on. A disturbed run ends with the same weights, bit by bit, as another one.
+// Trains on all ranks, saves a snapshot every few epochs, and resumes from the newest one when it
+// is started again, by ddprun or by hand. On SIGTERM it saves one more in the middle of the epoch.
+// If another rank dies, the others save their last finished step, and with --survivors on their
+// processes live on. An interrupted run ends with the same weights as an uninterrupted one, bit by
+// bit.
 #include "examples/01_snapshot_resume/arguments.hpp"
 #include "examples/common/digits_test.hpp"
 #include "examples/common/program.hpp"
@@ -27,7 +28,7 @@ void tell_samples(std::uint32_t rank, const worker::step_end& done) {
 }
 
 int run(const snapshot_resume::arguments& options, worker::training_loop_options looping) {
-  const worker::stop_request stop;  // from here on, so that one that comes early is heard
+  const worker::stop_request stop;  // created first, to catch an early signal
   looping.stop = &stop;
   const auto here = worker::read_environment(options.place);
   auto data = examples::read_digits(options.data);
@@ -45,7 +46,7 @@ int run(const snapshot_resume::arguments& options, worker::training_loop_options
     if (options.tells_samples) tell_samples(here.rank, done);
   });
   loop.on_epoch_end([&](const worker::epoch_end& done) {
-    if (done.samples == 0) return;  // it was complete before
+    if (done.samples == 0) return;  // the snapshot was at the end of this epoch
     std::printf("[rank %" PRIu32 "] epoch %" PRIu64 " | loss %.4f | %zu samples\n", here.rank,
                 done.epoch, done.own.at(0).second.average(), done.samples);
   });

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Looks into the C++ program's snapshots, and carries them to PyTorch's own files and back.
+"""Shows the C++ program's snapshots, and converts them to PyTorch's own files and back.
 
     snapshot_files.py show snapshots/snapshot-000001-000240
     snapshot_files.py to-torch snapshots/snapshot-000001-000240 snapshot.pt
     snapshot_files.py from-torch snapshot.pt snapshots/snapshot-000002-000240
 
 The .pt files are those of train.py: epoch, step, and the state_dicts of network and optimizer. A
-snapshot made from one is whole for the C++ program: started with this folder it goes on from it.
-Needs the packages torch, safetensors and xxhash.
+snapshot made from one is complete for the C++ program, which resumes from it. Needs the packages
+torch, safetensors and xxhash.
 """
 import json
 import re
@@ -27,14 +27,14 @@ def rank_file(folder, rank):
 
 
 def read(folder):
-    """(manifest, tensors, values) of what all ranks have alike; values are texts."""
+    """Returns (manifest, tensors, values) of the replicated part; values are texts."""
     manifest = json.loads((Path(folder) / MANIFEST).read_text())
     for rank, record in enumerate(manifest["files"]):
         data = rank_file(folder, rank).read_bytes()
         if xxhash.xxh3_64_hexdigest(data) != record["xxh3"]:
             sys.exit(f"{rank_file(folder, rank)} is damaged: its bytes do not fit their checksum")
     tensors, values = {}, {}
-    # Each of these ranks has written a share of it.
+    # Each of these ranks has written a share.
     for rank in manifest.get("replicated", [0]):
         with safe_open(rank_file(folder, rank), "pt") as file:
             tensors |= {name: file.get_tensor(name) for name in file.keys()
@@ -45,7 +45,7 @@ def read(folder):
 
 
 def write(folder, tensors, values, *, epoch):
-    """One file, and the manifest last."""
+    """Writes one file, and the manifest last, which makes the snapshot valid."""
     match = re.fullmatch(r"snapshot-(\d+)-(\d+)", Path(folder).name)
     if not match:
         sys.exit(f"{folder}: a snapshot is named snapshot-GENERATION-STEP, in six digits or more")
@@ -55,7 +55,7 @@ def write(folder, tensors, values, *, epoch):
     head = {"format": "ddprun snapshot", "version": 1, "tenure": int(match[1]),
             "step": int(match[2]), "epoch": epoch, "instance": 0, "round": 1,
             "files": [{"bytes": len(data), "xxh3": xxhash.xxh3_64_hexdigest(data)}]}
-    # The last line is the checksum of all before it.
+    # The last line is the checksum of everything before it.
     text = json.dumps(head)[:-1] + ",\n"
     text += f'  "xxh3": "{xxhash.xxh3_64_hexdigest(text.encode())}"\n}}\n'
     (Path(folder) / MANIFEST).write_text(text)
@@ -84,7 +84,7 @@ def to_torch(folder, path):
         if match := re.fullmatch(r"optimizer\.state\.(\d+)\.(\w+)", name):
             state.setdefault(int(match[1]), {})[match[2]] = tensor
     rates = json.loads(values["optimizer.lr"])
-    # The optimizer's other settings are the program's: take them from one that is made anew.
+    # The program sets the optimizer's other settings: take them from a new optimizer.
     parameters = [torch.nn.Parameter(tensor) for tensor in network.values()]
     optimizer = torch.optim.Adam(parameters, lr=rates[0]).state_dict()
     optimizer["state"] = dict(sorted(state.items()))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The same job as main.cpp, as a script on plain PyTorch; runs under ddprun and torchrun alike.
 
-Trains on all ranks, saves a snapshot every few epochs, and goes on from the newest one when it is
+Trains on all ranks, saves a snapshot every few epochs, and resumes from the newest one when it is
 started again. On SIGTERM, which the launcher sends before it ends a worker, it saves one more.
-Nothing of ddprun is imported.
+It imports nothing of ddprun.
 """
 import argparse
 import contextlib
@@ -21,7 +21,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, Sampler, TensorDataset
 
-TEST_EVERY = 5  # every fifth picture is kept for the test
+TEST_EVERY = 5  # every fifth picture is for the test
 
 
 def parse_arguments():
@@ -47,7 +47,7 @@ def parse_arguments():
 
 
 def read_digits(path):
-    """Pictures of 8x8 pixels and their digits: (train, test)."""
+    """Reads pictures of 8x8 pixels and their digits: (train, test)."""
     try:
         with open(path) as file:
             rows = [[int(number) for number in line.split(",")] for line in file]
@@ -78,8 +78,8 @@ class Network(nn.Module):
 
 
 class RestOfEpoch(Sampler):
-    """DistributedSampler's order, from where `used` of its samples are behind all ranks together:
-    however many ranks there were, none is lost, and none used twice but for the padding at the end.
+    """DistributedSampler's order without its first `used` samples, which all ranks together have
+    used. However many ranks there were, no sample is lost, and only the padding at the end repeats.
     """
     def __init__(self, count, seed):
         self.whole = DistributedSampler(range(count), num_replicas=1, rank=0, seed=seed)
@@ -99,19 +99,20 @@ class RestOfEpoch(Sampler):
 
 
 class Snapshots:
-    """Files that are whole or not there, in one folder for all nodes; rank 0 reads and writes them.
+    """Snapshot files in one folder for all nodes; rank 0 reads and writes them. A file is complete
+    or absent.
 
-    Opening the folder draws a generation, greater than all before it there, and leaves a claim with
-    it. A worker of an old round that comes back late has an older one: it is refused when it saves,
-    and what it may have been writing at that moment never counts as the newest. The checksum is in
-    the name, so a file that is damaged is known, and the one before it is taken.
+    Opening the folder takes the next generation and creates a claim file for it. A late worker of
+    an old round has an older generation: its save is refused, and a file that it is writing at that
+    moment never counts as the newest. The name contains the checksum, so that a damaged file is
+    detected and the one before it is used.
     """
     NAME = re.compile(r"snapshot-(\d+)-(\d+)-([0-9a-f]{8})\.pt")
     KEEP = 3
 
     def __init__(self, folder):
         self.folder = folder
-        self.damaged = set()  # they take no whole one's place
+        self.damaged = set()  # they do not count as one of the KEEP
         os.makedirs(folder, exist_ok=True)
         while True:
             self.generation = 1 + self.newest_generation()
@@ -120,10 +121,10 @@ class Snapshots:
                 os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
                 break
             except FileExistsError:
-                continue  # another one was quicker
+                continue  # another process was faster
         for name in os.listdir(folder):
             number = re.match(r"(?:claim-(\d+)$|snapshot-(\d+)-.*\.tmp$)", name)
-            if number and int(number[1] or number[2]) < self.generation:  # of those before
+            if number and int(number[1] or number[2]) < self.generation:  # an earlier one
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(os.path.join(folder, name))
 
@@ -132,7 +133,7 @@ class Snapshots:
         return max((int(number[1]) for number in numbers if number), default=0)
 
     def all(self):
-        """Of (generation, step, path, checksum), oldest first."""
+        """Returns tuples of (generation, step, path, checksum), oldest first."""
         names = [(name, self.NAME.fullmatch(name)) for name in os.listdir(self.folder)]
         return sorted((int(match[1]), int(match[2]), os.path.join(self.folder, name), match[3])
                       for name, match in names if match)
@@ -145,7 +146,7 @@ class Snapshots:
         data = buffer.getbuffer()
         name = f"snapshot-{self.generation:06}-{step:06}-{zlib.crc32(data):08x}.pt"
         path = os.path.join(self.folder, name)
-        temporary = path + ".tmp"  # nobody else has our generation
+        temporary = path + ".tmp"  # no other process has this generation
         try:
             with open(temporary, "wb") as file:
                 file.write(data)
@@ -154,7 +155,7 @@ class Snapshots:
             os.replace(temporary, path)
         except OSError:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)  # a full disk wants it back
+                os.unlink(temporary)  # frees the space on a full disk
             raise
         folder = os.open(self.folder, os.O_RDONLY)
         os.fsync(folder)
@@ -168,7 +169,7 @@ class Snapshots:
         return path
 
     def newest(self):
-        """(path, state) of the newest whole one, or None."""
+        """Returns (path, state) of the newest undamaged snapshot, or None."""
         files = self.all()
         for _, _, path, checksum in reversed(files):
             with open(path, "rb") as file:
@@ -197,8 +198,8 @@ class Job:
         self.network = Network()
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-3)
         self.epoch, self.step, self.samples_used = 1, 0, 0
-        self.snapshots = None  # rank 0's
-        self.unsaved = None  # why the last one is not there
+        self.snapshots = None  # only on rank 0
+        self.unsaved = None  # why the last save failed
         self.is_stopped = False
         signal.signal(signal.SIGTERM, self.stop)
 
@@ -206,7 +207,7 @@ class Job:
         self.is_stopped = True
 
     def any_is_stopped(self):
-        """SIGTERM comes to ranks at different moments; they must save the same step."""
+        """SIGTERM reaches the ranks at different times, but all must save the same step."""
         stopped = torch.tensor([int(self.is_stopped)])
         dist.all_reduce(stopped)
         return stopped.item() > 0
@@ -236,8 +237,8 @@ class Job:
         self.samples_used = found[0]["samples_used"]
 
     def save(self, epoch, samples_used):
-        """`epoch` is the one to go on in, after so many of its samples, of all ranks. Training goes
-        on without one that cannot be written."""
+        """A job resumes in `epoch`, after `samples_used` samples of all ranks. If the snapshot
+        cannot be written, training continues."""
         if self.snapshots is None:
             return
         state = {"epoch": epoch, "step": self.step, "samples_used": samples_used,
@@ -252,10 +253,10 @@ class Job:
         print(f"epoch {epoch - 1} | snapshot saved at {path}", flush=True)
 
     def train(self, pictures):
-        """False: a stop was asked for, and all is saved."""
+        """Returns False if it has stopped on request, after a save."""
         parallel = DistributedDataParallel(self.network)
-        # The first backward pass of a process decides in which order gradients are summed. Run one
-        # for nothing, so that a resumed run sums as it would have without the interruption.
+        # The first backward pass of a process fixes the order in which gradients are summed. Run a
+        # pass and discard it, so that a resumed run sums as it would have without the interruption.
         functional.nll_loss(parallel(torch.zeros(1, 1, 8, 8)), torch.zeros(1).long()).backward()
         sampler = RestOfEpoch(len(pictures), self.arguments.seed)
         loader = DataLoader(pictures, self.arguments.batch_size, sampler=sampler)
@@ -289,7 +290,7 @@ class Job:
         return True
 
     def test(self, pictures):
-        """Every rank looks at its share of the pictures; none is looked at twice."""
+        """Each rank tests its share of the pictures, so that none is counted twice."""
         images, labels = pictures[self.rank::dist.get_world_size()]
         with torch.no_grad():
             right = (self.network(images).argmax(1) == labels).sum()
@@ -318,15 +319,14 @@ def main():
     dist.barrier()
     dist.destroy_process_group()
     if job.unsaved is not None:
-        return 1  # without the last one the job has not done what it was started for
+        return 1  # without the last snapshot the job is not complete
     return 0 if is_done else 128 + signal.SIGTERM
 
 
 if __name__ == "__main__":
     status = main()
-    # PyTorch's DistributedDataParallel (2.11, 2.15) keeps Gloo's threads alive, and one worker in
-    # sixty is aborted by them while Python winds down ("terminate called without an active
-    # exception").
-    # All is written and synced by now, so leave without that.
+    # PyTorch's DistributedDataParallel (2.11, 2.15) keeps Gloo's threads alive, and they abort one
+    # worker in sixty while Python shuts down ("terminate called without an active exception").
+    # Everything is written and synced by now, so skip Python's shutdown.
     sys.stdout.flush()
     os._exit(status)

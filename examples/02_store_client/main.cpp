@@ -1,8 +1,8 @@
-// A roll call: every rank writes down where it runs, counts itself in, and waits until all have
-// come; rank 0 reads the list out. It needs a TCPStore and nothing else: no LibTorch, no launcher.
+// A roll call: every rank records where it runs, counts itself in, and waits until all have come.
+// Then rank 0 prints the list. It needs only a TCPStore, neither LibTorch nor a launcher.
 //
 //   roll_call                                       // under ddprun or torchrun
-//   roll_call HOST PORT RANK WORLD_SIZE MEETING     // by hand, at any TCPStore
+//   roll_call HOST PORT RANK WORLD_SIZE MEETING     // by hand, with any TCPStore
 #include "worker/store_client.hpp"
 
 #include <charconv>
@@ -49,11 +49,12 @@ environment by_hand(char** words) {
   here.master_port = number<std::uint16_t>(words[2], 1, 65535);
   here.world_size = number<std::uint32_t>(words[4], 1, 1'000'000);
   here.rank = number<std::uint32_t>(words[3], 0, here.world_size - 1);
-  here.agent_store = true;  // somebody serves it already
+  here.agent_store = true;  // the store exists already
   return here;
 }
 
-// Keys of an earlier meeting at the same store would count too: each has a prefix of its own.
+// Each meeting has a prefix of its own, because keys of an earlier one at the same store would
+// count too.
 int hold(const environment& here, const std::string& meeting) {
   const deadline until = patience;
   std::string problem;

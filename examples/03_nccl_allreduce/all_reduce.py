@@ -1,5 +1,5 @@
-"""The same sum in plain PyTorch, which knows nothing of ddprun: torchrun starts it as well. Without
-a GPU it sums on the CPU, by Gloo."""
+"""The same sum in plain PyTorch, which does not depend on ddprun: torchrun can start it too.
+Without a GPU it sums on the CPU, over Gloo."""
 
 import argparse
 import os
@@ -11,13 +11,13 @@ import torch.distributed as dist
 
 
 def size(text):
-    """Bytes, also with K, M or G: powers of 1024."""
+    """Parses a number of bytes, with an optional K, M or G (powers of 1024)."""
     power = " KMG".find(text[-1:].upper())
     return int(text[:-1]) * 1024**power if power > 0 else int(text)
 
 
 def measure(data, iterations, synchronize):
-    """Seconds of one all_reduce."""
+    """Returns the seconds that one all_reduce takes."""
     for _ in range(5):
         dist.all_reduce(data)
     synchronize()
@@ -50,7 +50,7 @@ def main():
         data = torch.full((count // 4,), float(rank), device=device)
         dist.all_reduce(data)
         wrong = int((data != world_size * (world_size - 1) / 2).sum())
-        # Of zeros, which stay zeros.
+        # Sum zeros, which stay zeros.
         seconds = measure(torch.zeros_like(data), given.iters, synchronize)
         if rank == 0:
             bandwidth = count / seconds / 1e9 * 2 * (world_size - 1) / world_size
@@ -58,7 +58,7 @@ def main():
                   flush=True)
         count *= given.stepfactor
     dist.destroy_process_group()
-    # PyTorch may abort a worker that used gloo while Python winds down.
+    # PyTorch may abort a worker that used Gloo while Python shuts down.
     sys.stdout.flush()
     os._exit(0)
 

@@ -19,7 +19,7 @@ const option options[] = {{"minbytes", required_argument, nullptr, 'b'},
                           {"help", no_argument, nullptr, 'h'},
                           {}};
 
-// With K, M or G behind it: powers of 1024.
+// Reads a number, with has_unit also one that ends in K, M or G (powers of 1024).
 std::optional<std::uint64_t> read_number(std::string_view text, std::uint64_t low,
                                          std::uint64_t high, bool has_unit) {
   unsigned shift = 0;

@@ -15,7 +15,7 @@ void check(cudaError_t code, const char* what) {
   throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(code));
 }
 
-// From 0 to 4095 over all, so that the sum of 4,096 of them stays below 2^24.
+// The value is below 4,093, so that a sum over 4,096 ranks stays below 2^24.
 __host__ __device__ std::uint32_t value(std::uint64_t at, std::uint32_t rank, std::uint32_t run) {
   return static_cast<std::uint32_t>((at * 7 + rank * 13ULL + run * 29ULL) % 4093);
 }
@@ -60,7 +60,7 @@ buffers::buffers(std::size_t count) {
   end_ = end;
 }
 
-// What fails here ends with the process.
+// Errors here are ignored: the process is about to end.
 buffers::~buffers() {
   cudaEventDestroy(static_cast<cudaEvent_t>(begin_));
   cudaEventDestroy(static_cast<cudaEvent_t>(end_));

@@ -1,5 +1,5 @@
-// The memory of one GPU that is reduced, filled and checked there: what the sum over all ranks must
-// be is known to each of them. C++17, for nvcc reads it.
+// Memory on one GPU that is filled, reduced and checked there: every rank knows the expected sum.
+// It is C++17, because nvcc compiles it.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@ struct CUstream_st;
 
 namespace allreduce {
 
-// Element i of rank r in run k is a small whole number, so that float32 sums are exact for up to
-// 4,096 ranks, whatever their order.
+// Element i of rank r in run k is a small integer, so that float32 sums of up to 4,096 ranks are
+// exact in any order.
 class buffers {
  public:
-  // On the current device. Throws std::runtime_error, which names what CUDA said.
+  // Allocates on the current device. Throws std::runtime_error with CUDA's error.
   explicit buffers(std::size_t count);
   ~buffers();
   buffers(const buffers&) = delete;
@@ -25,12 +25,12 @@ class buffers {
   float* to() { return to_; }
 
   void fill(float* data, std::size_t count, std::uint32_t rank, std::uint32_t run);
-  // Elements that are not the sum of what all ranks have filled in; waits for the stream.
+  // The number of elements that differ from the sum over all ranks. Waits for the stream.
   std::uint64_t count_wrong(const float* data, std::size_t count, std::uint32_t world_size,
                             std::uint32_t run);
 
-  // The time that the stream takes from begin_time() to end_time(); it can be read once the stream
-  // is through.
+  // The time that the stream takes from begin_time() to end_time(). It can be read after the stream
+  // has completed.
   void begin_time();
   void end_time();
   double microseconds() const;

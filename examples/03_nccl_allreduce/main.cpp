@@ -1,5 +1,5 @@
-// Sums over all GPUs with NCCL, and nothing else: no LibTorch, no Python. The ranks meet with the
-// ids that `ddprun --nccl-ids` hands out; each sum is checked on the GPU.
+// Sums over all GPUs with NCCL alone, without LibTorch and Python. The ranks meet by the ids that
+// `ddprun --nccl-ids` creates, and each sum is checked on the GPU.
 #include "examples/03_nccl_allreduce/arguments.hpp"
 #include "examples/03_nccl_allreduce/buffers.hpp"
 #include "examples/03_nccl_allreduce/table.hpp"
@@ -61,8 +61,8 @@ class bench {
   std::uint32_t run_ = 0;
 };
 
-// Without the destructors: where a sum hangs on the GPU, cudaFree would wait for it, and nobody
-// read the reason.
+// Exits without running destructors: if a sum hangs on the GPU, cudaFree would wait for it, and the
+// error would never be seen.
 [[noreturn]] void fail(const std::exception& error) {
   std::fprintf(stderr, "nccl_allreduce: %s\n", error.what());
   std::fflush(nullptr);

@@ -26,8 +26,8 @@ std::string table::head() const {
          "(us)  (GB/s)  (GB/s)       \n";
 }
 
-// Bus bandwidth: what each link must have carried, 2 (n - 1) / n of the data in an all_reduce of n
-// ranks, so that figures of different n can be compared (PERFORMANCE.md of nccl-tests).
+// Bus bandwidth is what each link must have carried: 2 (n - 1) / n of the data in an all_reduce of
+// n ranks. It makes different numbers of ranks comparable (PERFORMANCE.md of nccl-tests).
 std::string table::columns(std::size_t bytes, const measure& one) {
   const double ranks = world_size_;
   const double algorithm = static_cast<double>(bytes) / one.microseconds / 1000.0;

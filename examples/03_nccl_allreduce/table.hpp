@@ -1,4 +1,4 @@
-// The table that nccl-tests prints, so that figures can be laid side by side with its own.
+// The table of nccl-tests, so that the figures of both can be compared.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 namespace allreduce {
 
 struct measure {
-  double microseconds = 0;  // of one all_reduce
-  std::uint64_t wrong = 0;  // elements
+  double microseconds = 0;  // for one all_reduce
+  std::uint64_t wrong = 0;  // elements that are wrong
 };
 
 class table {
@@ -18,9 +18,9 @@ class table {
   explicit table(std::uint32_t world_size) : world_size_(world_size) {}
 
   std::string head() const;
-  // A line for `bytes` of float32.
+  // Formats the line for `bytes` of float32.
   std::string line(std::size_t bytes, const measure& out_of_place, const measure& in_place);
-  // Wrong elements in all, and the mean of all bus bandwidths.
+  // The total of wrong elements, and the mean of all bus bandwidths.
   std::string foot() const;
   std::uint64_t wrong() const { return wrong_; }
 

@@ -1,5 +1,5 @@
-// Collectives on small tensors: what each rank had, and what all have afterwards. The first thing
-// to start on a new cluster: it says whether the ranks reach each other, and needs no data.
+// Runs collectives on small tensors, and shows what each rank had before and after. Start it first
+// on a new cluster: it shows whether the ranks reach each other, and needs no data.
 #include "examples/common/command_line.hpp"
 #include "examples/common/program.hpp"
 #include "worker/torch/process_group.hpp"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same as main.cpp, as a script on plain PyTorch."""
+"""The same program as main.cpp, as a plain PyTorch script."""
 import argparse
 
 import torch

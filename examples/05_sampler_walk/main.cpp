@@ -1,5 +1,6 @@
-// Which samples each rank gets of a data set: seven cases of the distributed sampler, told in turn
-// by all ranks. It needs neither LibTorch nor a network: what a rank gets follows from its number.
+// Shows which samples of a data set each rank gets, in seven cases of the distributed sampler; the
+// ranks print in turn. It needs neither LibTorch nor a network, because a rank's samples follow
+// from its number.
 #include "worker/distributed_sampler.hpp"
 #include "worker/environment.hpp"
 
@@ -26,7 +27,7 @@ std::string to_text(std::span<const std::size_t> indices) {
 struct walk {
   const worker::environment& here;
 
-  // At least 1 of each rank, so that there is something to see with any number of them.
+  // Lengths grow with the world size, so that every case shows something with any number of ranks.
   worker::distributed_sampler_options options(std::size_t length) const {
     worker::distributed_sampler_options made;
     made.length = length;
@@ -87,7 +88,7 @@ std::uint32_t read_number(std::string_view option, std::string_view text, std::u
                 "': it must be a whole number of at least " + std::to_string(least));
 }
 
-// From the two options, or the launcher's variables; none: help was asked for.
+// Reads the two options, or the launcher's variables. None if help was asked for.
 std::optional<worker::environment> read_place(int count, char** values) {
   std::optional<std::uint32_t> rank, world_size;
   for (int at = 1; at < count; ++at) {

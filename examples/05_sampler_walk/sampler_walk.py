@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The same as main.cpp, with PyTorch's DistributedSampler: line for line the same output.
+"""The same program as main.cpp, with PyTorch's DistributedSampler; its output is identical.
 
-With --backend the ranks join a process group first, as a training script does, and the sampler asks
-that who it is.
+With --backend the ranks join a process group first, as a training script does, and the sampler gets
+its rank from it.
 """
 import argparse
 import os

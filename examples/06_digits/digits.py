@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same as main.cpp, as a script on plain PyTorch."""
+"""The same program as main.cpp, as a plain PyTorch script."""
 import argparse
 import math
 import os
@@ -98,6 +98,6 @@ def main():
 
 if __name__ == "__main__":
     main()
-    # PyTorch 2.11 may abort a worker that used gloo and DDP while Python winds down.
+    # PyTorch 2.11 may abort a worker that used Gloo and DDP while Python shuts down.
     sys.stdout.flush()
     os._exit(0)

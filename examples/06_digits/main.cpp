@@ -1,5 +1,5 @@
-// The least that a distributed training program in C++ needs: the ranks joined, a model that is
-// equal on all of them, and a loop that deals the pictures out and averages numbers over the ranks.
+// The minimum of a distributed training program in C++: a process group, a model that is equal on
+// all ranks, and a loop that splits the pictures among the ranks and averages numbers over them.
 #include "examples/common/command_line.hpp"
 #include "examples/common/digits_test.hpp"
 #include "examples/common/program.hpp"
@@ -44,7 +44,7 @@ arguments parse(int count, char** values) {
   return made;
 }
 
-// After a backward pass the same on all ranks.
+// Gradients are averaged, so after a backward pass this is the same on all ranks.
 double gradient_norm(torch::nn::Module& model) {
   double squares = 0;
   for (const auto& parameter : model.parameters()) {

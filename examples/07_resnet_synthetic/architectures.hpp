@@ -1,4 +1,4 @@
-// The residual networks that this example knows, with the shapes of He and others (2015).
+// The residual networks of this example, with the shapes of He et al. (2015).
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ namespace resnet_synthetic {
 
 struct architecture {
   std::string name;
-  bool is_bottleneck;                  // blocks of three convolutions in place of two
+  bool is_bottleneck;                  // blocks of three convolutions instead of two
   std::array<std::int64_t, 4> blocks;  // in each of the four layers
 };
 

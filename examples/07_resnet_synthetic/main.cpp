@@ -1,5 +1,6 @@
-// Trains a ResNet on synthetic images, as PyTorch's ImageNet example does on real ones: meters for
-// time, data, loss and accuracy, threads that load images, a test after each epoch, and --resume.
+// Trains a ResNet on synthetic images, as PyTorch's ImageNet example does on real ones: with meters
+// for time, data, loss and accuracy, threads that load images, a test after each epoch, and
+// --resume.
 #include "examples/07_resnet_synthetic/arguments.hpp"
 #include "examples/07_resnet_synthetic/resnet.hpp"
 #include "examples/07_resnet_synthetic/synthetic_images.hpp"
@@ -43,9 +44,9 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Running averages, of one epoch.
+// The running averages of one epoch.
 struct meters {
-  worker::meter time, data, loss, top1, top5;  // seconds, seconds, and per cent
+  worker::meter time, data, loss, top1, top5;  // seconds, seconds, then percent
 
   void add(const torch::Tensor& answers, const torch::Tensor& labels, double loss_now) {
     const auto samples = static_cast<double>(labels.size(0));
@@ -59,7 +60,8 @@ struct meters {
   }
 };
 
-// Called by all ranks; rank 0 tells the averages of all, and behind each its own last value.
+// All ranks must call it. Rank 0 prints the averages over all ranks, and in parentheses its own
+// last values.
 void tell(job& job, std::uint64_t epoch, std::size_t step, std::size_t steps, meters told) {
   const meters mine = told;
   told.average(job.group);
@@ -101,7 +103,7 @@ image_loader make_loader(const job& job, const synthetic_images& images) {
       {.workers = job.options.workers});
 }
 
-// Every rank looks at its share of the images; none is looked at twice.
+// Each rank tests its share of the images, so that none is counted twice.
 void test(job& job, const synthetic_images& images, image_loader& loader) {
   const torch::NoGradGuard no_grad;
   job.network->eval();
@@ -146,8 +148,8 @@ int run_epochs(job& job) {
   worker::training_loop loop(parallel, job.optimizer, loop_options(options));
   loop.load_ahead(loader);
   meters found;
-  std::chrono::steady_clock::time_point start;  // of a step
-  torch::Tensor answers, labels, loss;          // of the step under way
+  std::chrono::steady_clock::time_point start;  // of the current step
+  torch::Tensor answers, labels, loss;          // of the current step
   loop.on_epoch_begin([&](std::uint64_t epoch, std::uint64_t) {
     set_learning_rate(job, epoch);
     found = {};

@@ -22,7 +22,7 @@ torch::Tensor rectified(torch::Tensor values) {
   return values.relu_();
 }
 
-// Where a block changes the shape, its input goes through a convolution to be added.
+// If a block changes the shape, its input goes through this convolution before it is added.
 nn::Sequential projection(std::int64_t in, std::int64_t out, std::int64_t stride) {
   if (in == out && stride == 1) return nullptr;
   auto both = nn::Sequential(convolution(in, out, 1, stride));

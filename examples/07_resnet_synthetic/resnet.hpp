@@ -1,6 +1,5 @@
-// ResNet, for images of 3 channels: "Deep Residual Learning for Image Recognition" (He et al.
-// 2015), with the names of torchvision's parameters, so that its state_dict fits, and its initial
-// weights.
+// ResNet for images of 3 channels: "Deep Residual Learning for Image Recognition" (He et al. 2015).
+// Parameters have the names of torchvision's, so that its state_dict fits, and its initial weights.
 #pragma once
 
 #include "examples/07_resnet_synthetic/architectures.hpp"
@@ -27,12 +26,12 @@ struct ResNetImpl : torch::nn::Module {
   torch::nn::Linear fc{nullptr};
 
  private:
-  // `width` is the channels of the block's own convolutions.
+  // `width` is the number of channels of the block's own convolutions.
   torch::nn::Sequential make_layer(bool is_bottleneck, std::int64_t width, std::int64_t blocks,
                                    std::int64_t stride);
   void initialize();
 
-  std::int64_t channels_ = 64;  // that come into the next block
+  std::int64_t channels_ = 64;  // of the next block's input
 };
 TORCH_MODULE(ResNet);
 

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""The same as main.cpp, as a script on plain PyTorch, in the manner of its ImageNet example.
+"""The same program as main.cpp, as a plain PyTorch script, modelled on its ImageNet example.
 
-Started by torchrun or ddprun, one process for each worker. With --multiprocessing-distributed one
-process for each node, which spawns its workers by itself; --world-size and --rank are then those of
-the nodes.
+torchrun or ddprun starts one process for each worker. With --multiprocessing-distributed, start one
+process for each node, which spawns its workers itself; --world-size and --rank then count nodes.
 """
 import argparse
 import os
@@ -128,7 +127,7 @@ class ResNet(nn.Module):
 
 
 class SyntheticImages(Dataset):
-    """Noise, each image with the coarse pattern of its class in it."""
+    """Noise with a coarse pattern for each class."""
 
     def __init__(self, count, size, classes, first):
         self.count, self.size, self.classes, self.first = count, size, classes, first
@@ -147,7 +146,7 @@ class SyntheticImages(Dataset):
 
 
 class Meter:
-    """A running average; over all ranks by `average_over_ranks`."""
+    """A running average; Meters.averages() averages it over all ranks."""
 
     def __init__(self):
         self.last = self.sum = self.weight = 0.0
@@ -171,7 +170,7 @@ class Meters:
         self.top5.add(100 * found.sum().item() / samples, samples)
 
     def averages(self):
-        """Of all ranks, which all call it."""
+        """Returns the averages over all ranks. All ranks must call it."""
         meters = [getattr(self, name) for name in self.NAMES]
         sums = torch.tensor([[meter.sum, meter.weight] for meter in meters],
                             dtype=torch.float64, device=self.device)
@@ -232,7 +231,7 @@ def save(path, state):
 
 
 def work(local_rank, given):
-    """One worker. `local_rank` is None where a launcher has started it."""
+    """Runs one worker. `local_rank` is None if a launcher has started it."""
     place = {}
     if local_rank is None:
         local_rank = int(os.environ.get("LOCAL_RANK", 0))
@@ -281,7 +280,7 @@ def work(local_rank, given):
                                     "optimizer": optimizer.state_dict()})
     dist.barrier()
     dist.destroy_process_group()
-    # PyTorch 2.11 may abort a worker that used gloo and DDP while Python winds down.
+    # PyTorch 2.11 may abort a worker that used Gloo and DDP while Python shuts down.
     sys.stdout.flush()
     os._exit(0)
 

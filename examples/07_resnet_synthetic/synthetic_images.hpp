@@ -1,5 +1,5 @@
-// Images that nobody has to download: noise, each with the coarse pattern of its class in it, so
-// that there is something to learn. An image follows from its index alone, on every rank.
+// Images that need no download: noise with a coarse pattern for each class, so that there is
+// something to learn. An image depends on its index alone, on every rank.
 #pragma once
 
 #include <torch/types.h>
@@ -12,7 +12,7 @@ namespace resnet_synthetic {
 
 class synthetic_images {
  public:
-  // `first` is the index of the first one: other images than those of another set.
+  // `first` is the index of the first image; ranges that do not overlap give different images.
   synthetic_images(std::size_t count, std::int64_t size, std::int64_t classes, std::uint64_t first);
 
   struct batch {

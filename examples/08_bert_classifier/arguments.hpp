@@ -25,7 +25,7 @@ struct arguments {
   ddprun::worker::place_by_hand place;
 };
 
-// Ends the program where they are wrong, and after --help.
+// Exits if the arguments are wrong, and after --help.
 arguments parse_arguments(int count, char** values);
 
 }  // namespace bert_classifier

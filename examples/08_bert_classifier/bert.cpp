@@ -30,7 +30,7 @@ struct AttentionImpl : nn::Module {
     out_proj = register_module("out_proj", nn::Linear(width, width));
   }
 
-  // [N, L, width]; `is_word` is [N, 1, 1, L]: what may be looked at.
+  // `values` is [N, L, width]; `is_word` is [N, 1, 1, L] and marks what may be attended to.
   torch::Tensor forward(const torch::Tensor& values, const torch::Tensor& is_word) {
     const auto parts = functional::linear(values, in_proj_weight, in_proj_bias)
                            .unflatten(-1, {3, heads, head_width})
@@ -47,7 +47,7 @@ struct AttentionImpl : nn::Module {
 };
 TORCH_MODULE(Attention);
 
-// Norms behind each half, as BERT has them.
+// As in BERT, each half is followed by its norm.
 struct LayerImpl : nn::Module {
   LayerImpl(std::int64_t width, double dropout_share) {
     self_attn = register_module("self_attn", Attention(width, dropout_share));

@@ -1,6 +1,6 @@
-// BERT's encoder (Devlin and others, 2018) with a classifier on it, in the sizes that Google
-// published. Parameters have the names and shapes of torch.nn.TransformerEncoderLayer's in Python,
-// so that a snapshot is at home on both sides. One kind of segment: texts come alone.
+// BERT's encoder (Devlin et al. 2018) with a classifier on top, in the sizes that Google published.
+// Parameters have the names and shapes of Python's torch.nn.TransformerEncoderLayer, so that both
+// can read a snapshot. There are no segment embeddings, because each text comes alone.
 #pragma once
 
 #include "examples/08_bert_classifier/sizes.hpp"
@@ -28,7 +28,7 @@ struct BertImpl : torch::nn::Module {
   explicit BertImpl(const bert_options& options);
   // [N, length] tokens; returns [N, classes], before the softmax.
   torch::Tensor forward(torch::Tensor tokens);
-  // Draws from torch's generator, in the order of the names.
+  // Initialises the parameters in the order of their names, from torch's generator.
   void initialize();
 
   torch::nn::Embedding words{nullptr};

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same as main.cpp, as a script on plain PyTorch and its own transformer modules."""
+"""The same program as main.cpp, as a plain PyTorch script with its own transformer modules."""
 import argparse
 import collections
 import contextlib
@@ -64,7 +64,7 @@ def read_classes(folder):
 
 
 def read_texts(folder, length, vocabulary_max):
-    """The number of classes, that of tokens, and the samples for training and for the test."""
+    """Returns the numbers of classes and tokens, and the samples for training and for the test."""
     classes = read_classes(folder)
     counts = collections.Counter(word for paragraphs in classes
                                  for words in paragraphs for word in words)
@@ -126,13 +126,13 @@ def make_optimizer(network, given):
 
 
 def rate(step, steps):
-    """Up in the first tenth of the steps, then down again; of the full learning rate."""
+    """A factor of the learning rate: it rises during the first tenth of the steps, then falls."""
     warm_up = max(1, steps // 10)
     return min(step / warm_up, (steps - step + 1) / (steps - warm_up + 1))
 
 
 def train(parallel, loader, optimizer, device, epoch, given):
-    """The sums of loss and of right answers, and the last step's gradient norm."""
+    """Returns the sums of the loss and of right answers, and the last step's gradient norm."""
     parallel.train()
     loader.sampler.set_epoch(epoch)
     steps = (len(loader) + given.accumulate - 1) // given.accumulate
@@ -219,6 +219,6 @@ def main():
 
 if __name__ == "__main__":
     main()
-    # PyTorch 2.11 may abort a worker that used gloo and DDP while Python winds down.
+    # PyTorch 2.11 may abort a worker that used Gloo and DDP while Python shuts down.
     sys.stdout.flush()
     os._exit(0)

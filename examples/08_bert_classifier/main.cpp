@@ -1,5 +1,5 @@
-// Trains a BERT encoder to tell texts apart, as people fine-tune one: AdamW with warm-up, clipped
-// gradients, passes that only accumulate (no_sync), and gradients sent as bfloat16.
+// Trains a BERT encoder to classify texts, as in fine-tuning: AdamW with warm-up, clipped
+// gradients, gradient accumulation (no_sync), and gradients sent as bfloat16.
 #include "examples/08_bert_classifier/arguments.hpp"
 #include "examples/08_bert_classifier/bert.hpp"
 #include "examples/08_bert_classifier/texts.hpp"
@@ -35,7 +35,7 @@ struct job {
   torch::optim::AdamW& optimizer;
 };
 
-// Samples as tensors over their own memory.
+// Tensors on the memory of the samples, which must outlive them.
 struct table {
   torch::Tensor tokens;  // [N, length]
   torch::Tensor labels;  // [N]
@@ -48,10 +48,10 @@ table table_of(samples& from, std::uint64_t length) {
           torch::from_blob(from.labels.data(), {count}, torch::kLong)};
 }
 
-// Ranks with different texts would train on classes that mean different things.
+// Compares checksums of the texts: ranks with different texts would train on different classes.
 void compare_texts(const worker::environment& here, worker::process_group& group,
                    const arguments& options, const texts& data) {
-  worker::checksum sum;  // the texts themselves are more than a job store is for
+  worker::checksum sum;  // a checksum, as the texts are too large for the job store
   for (const auto& name : data.classes)
     sum.add(name + '\n');
   for (const auto* part : {&data.train.tokens, &data.test.tokens}) {
@@ -59,7 +59,7 @@ void compare_texts(const worker::environment& here, worker::process_group& group
   }
   const std::string mine = worker::checksum_text(sum.value());
   const bool differs = group.broadcast_bytes(mine, 0) != mine;
-  const bool any_differs = group.any(differs);  // before one of them leaves the others
+  const bool any_differs = group.any(differs);  // all ranks learn of it before one throws
   if (differs) {
     throw std::runtime_error("rank " + std::to_string(here.rank) + ": the texts in " +
                              options.data + " are not those that rank 0 has; copy them from there");
@@ -67,7 +67,7 @@ void compare_texts(const worker::environment& here, worker::process_group& group
   if (any_differs) throw std::runtime_error("another rank has other texts");
 }
 
-// BERT's way: weights decay, biases and norms do not.
+// As in BERT, weights decay, while biases and norms do not.
 torch::optim::AdamW make_optimizer(const arguments& options, BertImpl& network) {
   std::vector<torch::Tensor> decaying, others;
   for (const auto& parameter : network.parameters())
@@ -84,7 +84,7 @@ torch::optim::AdamW make_optimizer(const arguments& options, BertImpl& network) 
   return torch::optim::AdamW(groups, settings);
 }
 
-// Up from almost nothing in the first tenth of the steps, then down again. `step` counts from 1.
+// The rate rises during the first tenth of the steps and then falls. `step` counts from 1.
 double learning_rate(const arguments& options, std::uint64_t step, std::uint64_t steps) {
   const std::uint64_t warm_up = std::max<std::uint64_t>(1, steps / 10);
   const double up = static_cast<double>(step) / static_cast<double>(warm_up);
@@ -93,7 +93,7 @@ double learning_rate(const arguments& options, std::uint64_t step, std::uint64_t
   return options.learning_rate * std::min(up, down);
 }
 
-// Every rank looks at its share of the samples; none is looked at twice.
+// Each rank tests its share of the samples, so that none is counted twice.
 worker::meter test(job& job, const table& samples) {
   const torch::NoGradGuard no_grad;
   job.network->eval();
@@ -150,7 +150,7 @@ int run_epochs(job& job, texts& data) {
   worker::distributed_data_parallel_options how;
   if (options.sends_bf16) how.compression = worker::gradient_compression::bf16;
   worker::distributed_data_parallel parallel(job.group, *job.network, how);
-  // From here on each rank leaves out other values.
+  // From here on each rank draws its own dropout.
   torch::manual_seed(options.seed + job.here.rank);
   worker::training_loop loop(parallel, job.optimizer,
                              loop_options(options, data.train.labels.size(), job.here.world_size));

@@ -1,4 +1,4 @@
-// The sizes of BERT that Google published: of the paper, and of its smaller models for research.
+// The sizes of BERT that Google published: those of the paper, and smaller ones for research.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace bert_classifier {
 struct encoder_size {
   std::string name;
   std::int64_t layers;
-  std::int64_t width;  // of a token's vector; 64 of it for each head, four times in the inner layer
+  std::int64_t width;  // of a token's vector: 64 for each head, 1/4 of the inner layer
 };
 
 inline const std::vector<encoder_size> sizes = {

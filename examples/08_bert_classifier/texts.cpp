@@ -58,7 +58,7 @@ std::size_t count_words(const std::vector<paragraph>& paragraphs) {
   return count;
 }
 
-// The regular files, in the order of their names.
+// The regular files, sorted by name.
 std::vector<fs::path> files_of(const std::string& folder) {
   std::vector<fs::path> files;
   std::error_code failure;
@@ -74,7 +74,7 @@ std::vector<fs::path> files_of(const std::string& folder) {
   return files;
 }
 
-// Each class's name and text.
+// The paragraphs of each class, by name.
 std::map<std::string, std::vector<paragraph>> read_classes(const std::string& folder) {
   std::map<std::string, std::vector<paragraph>> classes;
   for (const auto& path : files_of(folder)) {

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What do two hosts bring, over which network? The same training on one node and on two, over each
-interface that is named: epoch times side by side, as a table and as a plot.
+"""Measures what a second host gains, and over which network: runs the same training on one node and
+on all, over each interface given, and shows the epoch times as a table and as a plot.
 
-On hosts that ssh reaches:
+On hosts that ssh can reach:
 
     bench_hosts.py --hosts node-a,node-b --interface eth0 --interface ib0
 
-On this machine alone, as root: two network namespaces stand for the hosts, with an interface eth0
-as it is and an interface eth1 that `tc` makes slower, by a delay and a rate:
+On this machine alone, as root: two network namespaces stand in for the hosts, with an unlimited
+interface eth0 and an interface eth1 that `tc` slows down, by a delay and a rate:
 
     bench_hosts.py --namespaces --delay 2ms --rate 1gbit
 """
@@ -32,7 +32,7 @@ class RunFailed(Exception):
 
 
 class RealHosts:
-    """Hosts that `ddprun -H` starts agents on."""
+    """Hosts on which `ddprun -H` starts agents."""
 
     def __init__(self, given):
         self.given = given
@@ -49,7 +49,7 @@ class RealHosts:
 
 
 class Namespaces:
-    """Two network namespaces with two links between them; the second one is slow."""
+    """Two network namespaces with two links between them, of which the second is slow."""
 
     def __init__(self, given):
         self.given = given
@@ -75,7 +75,7 @@ class Namespaces:
                 self.interfaces[device] = f"{device}, {self.slow_down(name, device)}"
 
     def slow_down(self, name, device):
-        """What is sent there. Says what it is like now: not every kernel can delay."""
+        """Limits what is sent there, and returns a description: not every kernel can delay."""
         add = ["tc", "-n", name, "qdisc", "add", "dev", device, "root"]
         delay, rate = self.given.delay, self.given.rate
         try:
@@ -87,7 +87,7 @@ class Namespaces:
         return rate
 
     def line(self, nodes, interface, words):
-        """One agent's line for each node."""
+        """Returns one agent's command line for each node."""
         lines = []
         for number in range(nodes):
             meet = ["--standalone"] if nodes == 1 else [
@@ -114,7 +114,7 @@ def ip(*words):
 
 
 def train(lines):
-    """Runs one job, of one command for each node, and returns the seconds of its epochs."""
+    """Runs one job, with one command for each node, and returns the seconds of its epochs."""
     agents = []
     try:
         for line in lines:
@@ -136,7 +136,7 @@ def train(lines):
 
 
 def measure(hosts, words):
-    """[{name, nodes, epochs}]: one node, then all over each interface."""
+    """Returns [{name, nodes, epochs, median}]: for one node, then for all over each interface."""
     count = len(hosts.names)
     wanted = [("1 node", 1, None)]
     wanted += [(f"{count} nodes, {told}", count, name) for name, told in hosts.interfaces.items()]
@@ -156,7 +156,7 @@ def against(first, row):
 
 
 def table(rows):
-    """Markdown. The first epoch, in which everything is loaded, does not count for the median."""
+    """Returns Markdown. The median leaves out the first epoch, in which everything is loaded."""
     lines = ["| | each epoch, s | median, s | against 1 node |", "|---|---|---|---|"]
     for row in rows:
         epochs = ", ".join(f"{seconds:.2f}" for seconds in row["epochs"])
@@ -166,7 +166,7 @@ def table(rows):
 
 
 def plot(rows, path):
-    import matplotlib  # only here: the table needs none
+    import matplotlib  # imported here because the table does not need it
 
     matplotlib.use("Agg")
     from matplotlib import pyplot

@@ -12,7 +12,7 @@
 namespace examples {
 namespace {
 
-// CLI11's own types take "1e3" and "0x10", and say "Could not convert" of the rest.
+// CLI11's own number types accept "1e3" and "0x10", and report other errors as "Could not convert".
 template <typename Value>
 bool read_number(const std::string& text, Value& into) {
   const char* const end = text.data() + text.size();
@@ -49,7 +49,7 @@ std::string joined(const std::vector<std::string>& words) {
 command_line::command_line(std::string program, const std::string& about)
     : program_(std::move(program)), parser_(std::make_unique<CLI::App>(about, program_)) {
   parser_->get_formatter()->column_width(30);
-  // As Python's argparse, so that a command can be taken from somewhere and changed at its end.
+  // The last value counts, as in Python's argparse, so that options can be appended to a command.
   parser_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 

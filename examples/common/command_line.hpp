@@ -1,10 +1,10 @@
-// The command line of the examples: the options of one program, with CLI11 behind them.
+// The command line of an example: the options of one program, parsed by CLI11.
 //
 //   examples::command_line line("toy", "Sums small tensors over all ranks.");
 //   line.number("--batch-size", options.batch_size, "samples of each rank in a step", 1);
 //   line.parse(count, values);
 //
-// What an option is not given keeps the value that it has, which --help shows as its default.
+// An option that is not given keeps its value, which --help shows as the default.
 #pragma once
 
 #include "worker/environment.hpp"
@@ -27,12 +27,12 @@ class command_line {
   command_line(std::string program, const std::string& about);
   ~command_line();
 
-  // A name without dashes stands for an argument by its place. The values must live until parse().
+  // A name without dashes is a positional argument. The values must live until parse().
   void number(const std::string& name, std::uint64_t& value, const std::string& about,
               std::uint64_t least = 0);
   void fraction(const std::string& name, double& value, const std::string& about);
   void text(const std::string& name, std::string& value, const std::string& about);
-  // A choice has a `name`; that of `value` is the default.
+  // Each choice has a `name`; the current `value` is the default.
   template <typename Choice>
   void one_of(const std::string& name, Choice& value, const std::vector<Choice>& choices,
               const std::string& about) {
@@ -43,11 +43,12 @@ class command_line {
                  [&value, choices](std::size_t chosen) { value = choices[chosen]; });
   }
   void flag(const std::string& name, bool& value, const std::string& about);
-  // For a program that is started without a launcher: the first two, or all three.
+  // For a program that is started without a launcher: rank and world size, or with place() all
+  // three.
   void rank_and_world_size(ddprun::worker::place_by_hand& place);
   void place(ddprun::worker::place_by_hand& place);
 
-  // Ends the program with one line where something is wrong, and after --help.
+  // Exits with one line if an argument is wrong, and after --help.
   void parse(int count, char** values);
   [[noreturn]] void refuse(const std::string& why) const;
 

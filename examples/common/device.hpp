@@ -1,5 +1,5 @@
-// Where a rank computes. Each example that uses this is two programs of the same sources: NAME
-// computes on the CPU and loads nothing of CUDA, NAME_cuda on this rank's GPU, over NCCL.
+// Where a rank computes. An example that uses this is built as two programs: NAME computes on the
+// CPU and does not load CUDA, NAME_cuda computes on this rank's GPU and uses NCCL.
 #pragma once
 
 #include "worker/torch/process_group.hpp"
@@ -13,7 +13,7 @@ struct joined {
   ddprun::worker::process_group group;  // for tensors on this device
 };
 
-// Waits for all ranks. Throws process_group_error, also where this rank has no GPU.
+// Waits for all ranks. Throws process_group_error, also if this rank has no GPU.
 joined join(const ddprun::worker::environment& here);
 
 }  // namespace examples

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t test_every = 5;
 constexpr int brightest = 16;
 
-// "0,0,5,...,9": 64 pixels, then the digit.
+// Parses "0,0,5,...,9": 64 pixels, then the digit.
 bool read_line(const std::string& line, digits& into) {
   std::istringstream numbers(line);
   std::vector<int> values;
@@ -44,7 +44,7 @@ data_set read_digits(const std::string& path) {
     bool good = false;
     try {
       good = read_line(line, number % test_every == 0 ? result.test : result.train);
-    } catch (const std::logic_error&) {  // stoi: no number, or too large
+    } catch (const std::logic_error&) {  // stoi: not a number, or too large
     }
     if (!good) {
       throw std::runtime_error(path + ", line " + std::to_string(number + 1) +

@@ -21,11 +21,11 @@ struct NetworkImpl : torch::nn::Module {
 };
 TORCH_MODULE(Network);
 
-// Tensors over the pictures' own memory, which must live as long.
+// Tensors on the memory of the pictures, which must outlive them.
 torch::Tensor images_of(digits& pictures);
 torch::Tensor labels_of(digits& pictures);
 
-// Of all parameters, bit by bit: two runs that end with the same one have done the same.
+// A checksum of all parameters: runs with equal checksums ended with the same bits.
 std::string checksum(torch::nn::Module& model);
 
 }  // namespace examples

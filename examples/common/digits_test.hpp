@@ -1,4 +1,4 @@
-// How well a network knows pictures that it was not trained on.
+// Measures how well a network recognises pictures that it was not trained on.
 #pragma once
 
 #include "examples/common/digits_network.hpp"
@@ -6,8 +6,9 @@
 
 namespace examples {
 
-// Every rank looks at its share of the pictures; none is looked at twice. On all ranks the average
-// is the share of right answers, the sum their number, the weight that of the pictures.
+// Each rank tests its share of the pictures, so that none is counted twice. The result is the same
+// on all ranks: its average is the accuracy, its sum the number of right answers, its weight the
+// number of pictures.
 ddprun::worker::meter test(ddprun::worker::process_group& group, Network& network,
                            digits& pictures);
 

@@ -1,11 +1,11 @@
-// The frame of a program: what goes wrong in it is one line, and status 1.
+// The frame of a program: an error becomes one line and status 1.
 #pragma once
 
 #include <functional>
 
 namespace examples {
 
-// Standard output is told line by line from here on, as a launcher wants it.
+// Makes standard output line-buffered, so that a launcher gets each line at once.
 int run_program(const char* name, const std::function<int()>& run);
 
 }  // namespace examples

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Records what a job looks like in a terminal, as an SVG picture that plays by itself.
+"""Records what a job looks like in a terminal, as an animated SVG picture.
 
     examples/recording/record.py                  writes restart.svg, which README.md shows
     examples/recording/record.py --output FILE    writes another file
 
 Runs the snapshot example on two workers with the ddprun of build/bin, kills one of them with
-SIGKILL in the middle, and keeps each line with the time at which it came. Nothing is made up; two
-things are shortened: a pause of more than a second to one, so that nobody has to watch Python
-import torch, and the names of this machine's folders. It plays at half the real speed. Ends with 1
-if the job does not resume and succeed.
+SIGKILL in the middle, and records each line with its time. Nothing is made up, but two things are
+shortened: pauses of more than a second, so that nobody has to watch Python import torch, and the
+names of this machine's folders. It plays at half the real speed. Exits with 1 if the job does not
+resume and succeed.
 """
 import argparse
 import html
@@ -25,8 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS, ROWS = 104, 26
 LONGEST_PAUSE_S = 1.0
-SPEED = 0.5  # of the picture: lines come too fast to be read
-LAST_PICTURE_S = 8.0  # how long the end stands before all begins again
+SPEED = 0.5  # of the picture, because the lines come too fast to read
+LAST_PICTURE_S = 8.0  # how long the end is shown before the picture restarts
 RUN_LIMIT_S = 600
 
 COMMAND = ["ddprun", "--nproc-per-node", "2", "--max-restarts", "3", "--node-id", "node-a",
@@ -41,7 +41,7 @@ CHARACTER_WIDTH, LINE_HEIGHT, MARGIN = 7.8, 18, 14
 
 
 class Recording:
-    """Lines, each with the seconds from the start at which it was complete."""
+    """Lines, each with the time at which it was complete, in seconds since the start."""
 
     def __init__(self):
         self.start = time.monotonic()
@@ -51,7 +51,7 @@ class Recording:
         self.lines.append((time.monotonic() - self.start, text))
 
     def shortened(self):
-        """The same at SPEED, with no pause longer than LONGEST_PAUSE_S."""
+        """Returns the lines at SPEED, with no pause longer than LONGEST_PAUSE_S."""
         shown, before, left_out = [], 0.0, 0.0
         for at, text in self.lines:
             left_out += max(0.0, at - before - LONGEST_PAUSE_S)
@@ -67,7 +67,7 @@ def parse_arguments():
 
 
 def record(folder):
-    """Runs the job on a terminal of its own; what it wrote, with the kill in its place."""
+    """Runs the job on a terminal of its own; returns its output, with the kill in its place."""
     environment = dict(os.environ, PATH=f"{ROOT / 'build' / 'bin'}:{os.environ['PATH']}",
                        PYTHON_EXEC=sys.executable, COLUMNS=str(COLUMNS), OMP_NUM_THREADS="1",
                        DDPRUN_DIGITS=str(ROOT / ".cache" / "digits.csv"), TERM="xterm-256color")
@@ -101,7 +101,7 @@ def record(folder):
 
 
 def worker_of(agent, rank):
-    """The process that the agent has started for this rank."""
+    """Returns the process that the agent has started for this rank."""
     for children in Path(f"/proc/{agent}/task").glob("*/children"):
         for child in children.read_text().split():
             if f"RANK={rank}".encode() in Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
@@ -119,7 +119,7 @@ def lines_of(terminal):
     while True:
         try:
             some = os.read(terminal, 65536)
-        except OSError:  # EIO: nobody has the terminal any more
+        except OSError:  # EIO: the job has closed the terminal
             return
         *whole, pending = (pending + some).split(b"\n")
         for line in whole:
@@ -127,7 +127,7 @@ def lines_of(terminal):
 
 
 def wrapped(line):
-    """The rows that a terminal makes of a line: lists of (colour, text)."""
+    """Splits a line into rows as a terminal does: lists of (colour, text)."""
     rows, row, width, colour = [], [], 0, PLAIN
     for part in re.split(r"(\x1b\[[\d;]*m)", line):
         if part.startswith("\x1b"):
@@ -146,7 +146,7 @@ def wrapped(line):
 
 
 def svg(lines):
-    """A picture of ROWS rows in which each row appears at its time, and older ones move up."""
+    """Returns a picture of ROWS rows: each row appears at its time, and older ones move up."""
     rows = []
     for at, line in lines:
         if line.startswith("# "):
@@ -169,7 +169,7 @@ def svg(lines):
     steps = "".join(f"{percent}%{{transform:translateY(-{up}px)}}" for percent, up in moves.items())
     style.append(f"@keyframes up{{{steps}100%{{transform:translateY(-{last}px)}}}}"
                  f"#all{{animation:up {length:.2f}s step-end infinite}}")
-    # Viewers without animation, or set to no motion, show the end.
+    # Show the end in viewers without animation, and to users who prefer no motion.
     still = (f"@media (prefers-reduced-motion:reduce){{text,#all{{animation:none!important}}"
              f"#all{{transform:translateY(-{last}px)}}}}")
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '

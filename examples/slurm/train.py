@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A small model on plain PyTorch that goes on from its snapshot, and saves one when a batch system
-says by SIGUSR1 that the time is nearly over. Nothing of ddprun is imported."""
+"""Trains a small model with plain PyTorch. It resumes from its snapshot, and saves one if a batch
+system sends SIGUSR1 because the time is nearly over. It imports nothing of ddprun."""
 import argparse
 import os
 import signal
@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def save(path, step, model):
-    """Whole or not at all: a snapshot that is cut off is worth less than the one before."""
+    """Replaces the old file only when the new one is complete."""
     part = f"{path}.part"
     torch.save({"step": step, "model": model.state_dict()}, part)
     os.replace(part, path)
@@ -54,7 +54,7 @@ def main():
         loss.backward()
         optimizer.step()
         time.sleep(given.step_seconds)
-        # The signal comes to each rank at its own time: all stop after the same step.
+        # The signal reaches the ranks at different times; let all stop after the same step.
         stop = torch.tensor([1.0 if asked else 0.0])
         dist.all_reduce(stop)
         if rank == 0 and (stop.item() > 0 or (step + 1) % given.every == 0):
