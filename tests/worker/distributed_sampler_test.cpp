@@ -1,4 +1,4 @@
-// The seven cases of PyTorch's DistributedSampler; the unshuffled orders are what torch gives.
+// The seven cases of PyTorch's DistributedSampler. The unshuffled orders are torch's.
 #include "worker/distributed_sampler.hpp"
 
 #include "tests/support/catch.hpp"
@@ -92,7 +92,7 @@ TEST_CASE("sampler case 5: set_epoch gives every epoch its own order", "[sampler
 TEST_CASE("sampler case 6: the seed decides the order", "[sampler]") {
   CHECK(make(100, 4, 1, true, false, 7).indices() == make(100, 4, 1, true, false, 7).indices());
   CHECK(make(100, 4, 1, true, false, 7).indices() != make(100, 4, 1, true, false, 8).indices());
-  // Added, as in PyTorch.
+  // As in PyTorch, seed and epoch are added.
   auto next_epoch = make(100, 4, 1, true, false, 0);
   next_epoch.set_epoch(1);
   CHECK(next_epoch.indices() == make(100, 4, 1, true, false, 1).indices());
@@ -164,7 +164,7 @@ TEST_CASE("sampler: the epoch that is resumed keeps its position when it is set"
   auto sampler = make(10, 2, 1, true);
   sampler.resume({3, 4});
   const auto left = sampler.indices();
-  // As every loop does before each epoch, the first after a resume too.
+  // Every loop does this before each epoch, also before the first one after a resume.
   sampler.set_epoch(3);
   CHECK(sampler.indices() == left);
   CHECK(sampler.state(1) == distributed_sampler_state{3, 6});
@@ -185,7 +185,7 @@ TEST_CASE("sampler: batches cut the indices in order", "[sampler]") {
 }
 
 TEST_CASE("sampler: a shuffle is fair", "[sampler]") {
-  // Where does index 0 of 4 land over 4,000 epochs? Each place 1,000 times, give or take.
+  // Index 0 of 4 should land about 1,000 times in each place over 4,000 epochs.
   std::vector<int> places(4);
   auto sampler = make(4, 1, 0, true);
   for (std::uint64_t epoch = 0; epoch < 4000; ++epoch) {

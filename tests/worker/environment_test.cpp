@@ -74,7 +74,7 @@ TEST_CASE("ddprun's own variables are used where they are set", "[environment]")
   CHECK(environment.node_id == "node-a");
 }
 
-TEST_CASE("what the launcher need not tell has a default", "[environment]") {
+TEST_CASE("variables that a launcher may omit have defaults", "[environment]") {
   const auto environment = environment_of({{"RANK", "0"},
                                            {"WORLD_SIZE", "1"},
                                            {"LOCAL_RANK", "0"},
@@ -100,7 +100,7 @@ TEST_CASE("a missing variable is named with what to do", "[environment]") {
   }
 }
 
-TEST_CASE("a value that is no number is named", "[environment]") {
+TEST_CASE("a value that is not a number is named", "[environment]") {
   for (const char* value : {"three", "3x", " 3", "-1", "+1", "0x3", "3.0"}) {
     CHECK(environment_problem(of_torchrun(), "RANK", value) ==
           std::string("RANK='") + value +
@@ -128,7 +128,8 @@ TEST_CASE("a value out of range is named with the range", "[environment]") {
             .starts_with("DDPRUN_ROUND='99999999999999999999' is out of range"));
 }
 
-TEST_CASE("a place by hand takes the rest from the variables", "[environment]") {
+TEST_CASE("with rank and address given by hand, the rest comes from the variables",
+          "[environment]") {
   const auto at = [](worker::place_by_hand place, const variables& set) {
     return worker::read_environment(place, [&](const char* name) -> std::optional<std::string> {
       const auto found = set.find(name);

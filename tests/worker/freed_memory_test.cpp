@@ -15,20 +15,20 @@ namespace {
 constexpr std::size_t block_bytes = std::size_t{64} << 20;
 constexpr int rounds = 8;
 
-// The pages that the kernel had to bring while a block was allocated, filled and freed in turn.
+// The page faults while blocks are allocated, filled and freed in turn.
 long faults_of_rounds() {
   rusage before{}, after{};
   getrusage(RUSAGE_SELF, &before);
   for (int round = 0; round < rounds; ++round) {
     const std::unique_ptr<char[]> block(new char[block_bytes]);
     std::memset(block.get(), round + 1, block_bytes);
-    asm volatile("" : : "r"(block.get()) : "memory");  // nothing of this is left out
+    asm volatile("" : : "r"(block.get()) : "memory");  // keeps the compiler from removing the loop
   }
   getrusage(RUSAGE_SELF, &after);
   return after.ru_minflt - before.ru_minflt;
 }
 
-// In a process of its own, as the setting is the whole process's.
+// Runs in a process of its own, because the setting affects the whole process.
 bool brings_the_pages_once(const char* variable) {
   const pid_t child = fork();
   if (child == 0) {
@@ -45,7 +45,7 @@ bool brings_the_pages_once(const char* variable) {
   return WEXITSTATUS(status) == 0;
 }
 
-TEST_CASE("freed memory stays with the process, unless the user has said otherwise") {
+TEST_CASE("freed memory stays with the process unless the user has set it otherwise") {
 #if defined(DDPRUN_SANITIZED) || !defined(__GLIBC__)
   WARN("skipped: the allocator is not glibc's");
   return;

@@ -9,7 +9,7 @@ using namespace ddprun::worker;
 
 namespace {
 
-// As NCCL 2.30.7 lays it out: magic, then a socket's address.
+// The layout of NCCL 2.30.7: the magic number, then a socket address.
 nccl_id id_of(std::initializer_list<unsigned char> bytes) {
   nccl_id id{};
   std::copy(bytes.begin(), bytes.end(), id.begin());

@@ -61,7 +61,7 @@ TEST_CASE("a worker reads the ids of its round, with their zeros", "[nccl_ids]")
   CHECK(ids_of({{"DDPRUN_NCCL_IDS", std::string(256, 'a')}}).size() == 1);
 }
 
-TEST_CASE("where no ids were made that is said, and what to do", "[nccl_ids]") {
+TEST_CASE("an error says that no ids were made, and what to do", "[nccl_ids]") {
   const std::string text =
       "DDPRUN_NCCL_IDS is not set: the launcher has made no NCCL ids; start it with "
       "ddprun --nccl-ids=on";
@@ -69,7 +69,7 @@ TEST_CASE("where no ids were made that is said, and what to do", "[nccl_ids]") {
   CHECK(ids_error({{"DDPRUN_NCCL_IDS", ""}}) == text);
 }
 
-TEST_CASE("what is no id is named", "[nccl_ids]") {
+TEST_CASE("a text that is not an id is named", "[nccl_ids]") {
   for (const std::string& wrong :
        {std::string("abc"), std::string("xy"), std::string("AB"), std::string(258, 'a'),
         std::string("ab,"), std::string(",ab"), std::string("ab,,cd")}) {
@@ -100,7 +100,7 @@ TEST_CASE("many ids are fetched from the job store", "[nccl_ids]") {
     const std::string text = ids_error(set, 0, at(server), 50ms);
     CHECK(text.find("the NCCL ids are in the job store: rank 1 of 2: store at 127.0.0.1:") == 0);
   }
-  SECTION("that are none") {
+  SECTION("that are not ids") {
     REQUIRE_FALSE(store.set("ddprun/nccl_ids", "01,what", patience));
     CHECK(ids_error(set, 0, at(server)).find("'what' is not an NCCL id") != std::string::npos);
   }

@@ -12,7 +12,7 @@ namespace {
 
 using launcher::evidence::said_step;
 
-// In a process of its own, as the variable is read once.
+// Runs in a process of its own, because the variable is read only once.
 int status_of_reporter(const char* path, std::uint64_t first, std::uint64_t second,
                        bool is_done = false) {
   const pid_t pid = fork();
@@ -30,7 +30,7 @@ int status_of_reporter(const char* path, std::uint64_t first, std::uint64_t seco
 
 }  // namespace
 
-TEST_CASE("a worker says how far it is, and a shorter number leaves nothing of a longer one") {
+TEST_CASE("a worker reports its step, and a shorter number overwrites a longer one completely") {
   const launcher::evidence::progress_files files(1);
   REQUIRE(files.paths().size() == 1);
   CHECK(status_of_reporter(files.paths()[0].c_str(), 7, 1204) == 0);
@@ -41,7 +41,7 @@ TEST_CASE("a worker says how far it is, and a shorter number leaves nothing of a
   CHECK(files.step_of(0) == said_step{3, false});
 }
 
-TEST_CASE("where nobody asks how far a worker is it says nothing") {
+TEST_CASE("a worker whose launcher does not watch reports nothing") {
   CHECK(status_of_reporter(nullptr, 1, 2) == 0);
   CHECK(status_of_reporter("", 1, 2) == 0);
   CHECK(status_of_reporter("/no/such/file", 1, 2) == 0);

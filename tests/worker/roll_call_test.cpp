@@ -17,14 +17,14 @@ TEST_CASE("a roll call names who has not come", "[roll_call]") {
   CHECK(roll_call(client, "here", 0, 4).answer(patience));
   CHECK(roll_call(client, "here", 3, 4).answer(patience));
   CHECK(second.missing(patience) == "rank 2 has not come");
-  // Of another place.
+  // An answer at another place does not count.
   CHECK(roll_call(client, "there", 2, 4).answer(patience));
   CHECK(second.missing(patience) == "rank 2 has not come");
   CHECK(roll_call(client, "here", 2, 4).answer(patience));
   CHECK(second.missing(patience) == "");
 }
 
-TEST_CASE("a list of ranks is sent to few", "[roll_call]") {
+TEST_CASE("only the first ranks that ask get the list of ranks", "[roll_call]") {
   served_store store;
   const auto client = client_of(store);
   for (std::uint32_t rank = 0; rank < 20; ++rank) {
@@ -37,7 +37,7 @@ TEST_CASE("a list of ranks is sent to few", "[roll_call]") {
   }
 }
 
-TEST_CASE("a store that is gone tells nothing", "[roll_call]") {
+TEST_CASE("a roll call returns nothing if the store is gone", "[roll_call]") {
   auto store = std::make_unique<served_store>();
   const auto client = client_of(*store);
   roll_call one(client, "here", 0, 2);

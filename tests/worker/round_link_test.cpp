@@ -23,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using worker::round_link;
 
-// An agent's side, in a thread of the test's.
+// Plays the agent's side, on a thread.
 class fake_agent {
  public:
   fake_agent() : name_("ddprun-test-round-link-" + std::to_string(::getpid())) {
@@ -44,7 +44,7 @@ class fake_agent {
     };
   }
 
-  // The worker's link, to whose call this answers so; "": it hangs up.
+  // Returns the worker's link after this reply to its call; with "" the agent hangs up.
   std::unique_ptr<round_link> accept(const std::string& answer = "ok") {
     auto opened = std::async(std::launch::async, [&] { return round_link::open(variables()); });
     worker_ = unique_fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -100,7 +100,7 @@ TEST_CASE("round link: the launcher's word ends what waits, and the next round i
   const auto link = agent.accept();
   REQUIRE(link);
   CHECK(link->patience() == 2500ms);
-  CHECK_FALSE(link->may_leave(0ms));  // the round goes on
+  CHECK_FALSE(link->may_leave(0ms));  // the round is still running
 
   const auto part = std::make_shared<waiting_part>();
   worker::add_round_part(part);
@@ -118,13 +118,13 @@ TEST_CASE("round link: the launcher's word ends what waits, and the next round i
   link->begin(agent.variables());
   CHECK(agent.hear() == "begun");
 
-  // And once more.
+  // A second round works the same way.
   CHECK_FALSE(link->may_leave(0ms));
   agent.say("leave");
   CHECK(link->may_leave(1h));
 }
 
-TEST_CASE("round link: without an agent that lets it stay there is none", "[worker]") {
+TEST_CASE("round link: without an agent that supports it there is none", "[worker]") {
   const auto open = [](std::optional<std::string> name) {
     return round_link::open([&](const char* key) {
       return key == std::string("DDPRUN_SURVIVORS") ? name : std::nullopt;
@@ -168,7 +168,7 @@ TEST_CASE("round link: an agent that hangs up, or says what makes no sense, lets
   CHECK_FALSE(next.get());
 }
 
-TEST_CASE("round link: a patience that makes no sense is the usual one", "[worker]") {
+TEST_CASE("round link: an invalid patience is replaced by the default", "[worker]") {
   fake_agent agent;
   agent.values["DDPRUN_SURVIVORS_PATIENCE"] = GENERATE("", "soon", "-1", "nan", "1e99", "3 s");
   const auto link = agent.accept();
@@ -202,7 +202,7 @@ TEST_CASE("round link: connections to the round's store are ended, unless it is 
     worker::add_round_part(part);
     agent.say("leave");
     part->ended.get_future().wait();
-    CHECK(::recv(store.get(), &byte, 1, MSG_DONTWAIT) < 0);  // it waits
+    CHECK(::recv(store.get(), &byte, 1, MSG_DONTWAIT) < 0);  // it is still open, without data
   }
   CHECK(::recv(store.get(), &byte, 1, 0) == 0);
 }

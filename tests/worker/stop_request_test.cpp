@@ -23,7 +23,7 @@ TEST_CASE("a stop is asked for by the launcher's signal and by a batch system's"
   CHECK(!worker::stop_request().has_come());
 }
 
-TEST_CASE("SIGTERM counts before another signal, whichever comes first", "[worker]") {
+TEST_CASE("SIGTERM takes precedence over other signals", "[worker]") {
   const worker::stop_request stop;
   REQUIRE(::raise(SIGTERM) == 0);
   REQUIRE(::raise(SIGUSR1) == 0);

@@ -1,4 +1,4 @@
-// The store client against servers that stall, close, lie and talk nonsense, at every stage.
+// Tests the store client against servers that stall, close, lie and send garbage, at every stage.
 #include "tests/support/catch.hpp"
 #include "tests/support/fake_store.hpp"
 #include "tests/support/patience.hpp"
@@ -26,7 +26,7 @@ using peer = fake_store::peer;
 
 namespace {
 
-constexpr auto moment = 30ms;  // of what cannot come
+constexpr auto moment = 30ms;  // for what never comes
 
 struct attempt {
   error_code error;
@@ -40,7 +40,7 @@ attempt connect(std::uint16_t port, const deadline& until) {
   return made;
 }
 
-// As long as it takes for the last of many tries to be one that the deadline did not cut off.
+// Doubles the limit until the last try is not cut off by the deadline.
 attempt connect_until_closed(std::uint16_t port) {
   for (std::chrono::milliseconds limit = 200ms;; limit *= 2) {
     attempt made = connect(port, limit);
@@ -51,7 +51,7 @@ attempt connect_until_closed(std::uint16_t port) {
   }
 }
 
-// Every call that has one request, with the request's size on the wire for the key "k".
+// Every call that sends a single request, with the size of that request for the key "k".
 struct call {
   const char* name;
   std::size_t request_bytes;
@@ -106,7 +106,7 @@ TEST_CASE("a store client writes its golden bytes", "[store_client]") {
   store_client store = client_of(server);
   CHECK_FALSE(store.set("k", "v", patience));
   std::string heard = told.get_future().get();
-  // A PING's number is its own, and another one behind the SET.
+  // A PING has a number of its own, and so has the PING behind the SET.
   const std::string first = heard.substr(6, 4);
   const std::string second = heard.substr(31, 4);
   CHECK(first != second);
@@ -114,7 +114,7 @@ TEST_CASE("a store client writes its golden bytes", "[store_client]") {
                      hex("01 0200000000000000 2F6B 0100000000000000 76 0D") + second);
 }
 
-TEST_CASE("connecting waits for a store that comes later", "[store_client]") {
+TEST_CASE("connecting waits for a store that starts later", "[store_client]") {
   std::atomic<int> turned_away = 3;
   fake_store server([&](peer& client) {
     if (turned_away-- > 0) return;
@@ -124,7 +124,7 @@ TEST_CASE("connecting waits for a store that comes later", "[store_client]") {
   CHECK(server.connections() == 4);
 }
 
-TEST_CASE("connecting ends with its deadline and says what was tried", "[store_client]") {
+TEST_CASE("connecting ends at its deadline and says what was tried", "[store_client]") {
   attempt made;
   SECTION("nobody listens") {
     boost::asio::io_context io;
@@ -172,7 +172,7 @@ TEST_CASE("connecting ends with its deadline and says what was tried", "[store_c
   CHECK(made.problem.find('\n') == std::string::npos);
 }
 
-TEST_CASE("what is no TCPStore is known at once", "[store_client]") {
+TEST_CASE("a peer that is not a TCPStore is detected at once", "[store_client]") {
   const std::string answer =
       GENERATE(as<std::string>{}, "SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 400 Bad Request\r\n",
                std::string(4, '\0'), "right, and more");
@@ -201,7 +201,7 @@ TEST_CASE("a silent store ends each call at its deadline", "[store_client]") {
     if (waits(each)) {
       CHECK(store.problem().find("still waiting after ") != std::string::npos);
       CHECK(store.is_connected());
-      // Nothing can be asked before the store has let go of the wait.
+      // Nothing can be asked before the store has confirmed the cancellation.
       CHECK(each.make(store, moment) == errc::timed_out);
       CHECK(store.problem().find("not asked: the store has not let go") != std::string::npos);
       continue;
@@ -213,7 +213,7 @@ TEST_CASE("a silent store ends each call at its deadline", "[store_client]") {
   }
 }
 
-TEST_CASE("a store that never lets go of a wait is given up", "[store_client]") {
+TEST_CASE("a client gives up on a store that never confirms a cancellation", "[store_client]") {
   fake_store server([](peer& client) {
     if (client.greet()) client.stay();
   });
@@ -247,7 +247,8 @@ TEST_CASE("a store that closes ends each call at once", "[store_client]") {
       CHECK(store.problem().find("the connection is over: ") != std::string::npos);
     }
   }
-  // A write that does not fit into the buffers between, before it and in the middle of it.
+  // A write larger than the buffers in between: the store closes before it, and in the middle of
+  // it.
   for (const std::size_t heard : {0, 100}) {
     bytes = heard;
     store_client store = client_of(server);
@@ -255,7 +256,7 @@ TEST_CASE("a store that closes ends each call at once", "[store_client]") {
   }
 }
 
-TEST_CASE("nonsense ends each call", "[store_client]") {
+TEST_CASE("garbage ends each call", "[store_client]") {
   std::atomic<std::size_t> bytes = 0;
   const std::string answer(300, '\x93');
   fake_store server([&](peer& client) {
@@ -284,7 +285,7 @@ TEST_CASE("a store that claims more than it sends is waited for, not believed", 
   store_client store = client_of(server);
   CHECK(store.compare_set("k", "", "v", moment).error() == errc::timed_out);
   CHECK_FALSE(store.is_connected());
-  // The store need not keep a connection that nobody uses again.
+  // The client must have closed the connection, which it cannot use again.
   CHECK(left.get_future().wait_for(patience) == std::future_status::ready);
 }
 
@@ -321,7 +322,8 @@ TEST_CASE("a store that does not read ends a large write at its deadline", "[sto
   });
   store_client store = client_of(server);
   const std::string large(8 << 20, 'v');
-  // A machine may be so slow that nothing was sent by the deadline: then the connection stays.
+  // On a slow machine nothing may have been sent by the deadline, and the connection stays: try
+  // again.
   std::chrono::milliseconds limit = 100ms;
   for (; store.is_connected() && limit < 60s; limit *= 2)
     REQUIRE(store.set("k", large, limit) == errc::timed_out);
@@ -329,9 +331,10 @@ TEST_CASE("a store that does not read ends a large write at its deadline", "[sto
   over.set_value();
 }
 
-TEST_CASE("an answer that crosses the cancellation is told from the next one", "[store_client]") {
+TEST_CASE("an answer that crosses the cancellation is distinguished from the next one",
+          "[store_client]") {
   struct part {
-    const char* answer;  // to WAIT and CANCEL_WAIT, before that to a CHECK
+    const char* answer;  // to a CHECK, then to WAIT and CANCEL_WAIT
     bool goes_on;
   };
   const part each = GENERATE(part{"01", true}, part{"00 01", true}, part{"00 00", false},

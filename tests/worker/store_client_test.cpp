@@ -1,4 +1,4 @@
-// The store client against ddprun's own store, over loopback.
+// Tests the store client against ddprun's own store, over loopback.
 #include "worker/store_client.hpp"
 
 #include "tests/rendezvous/store/loopback.hpp"
@@ -24,7 +24,7 @@ using strings = std::vector<std::string>;
 
 namespace {
 
-// Until so many waits are registered, on keys that do not exist.
+// Waits until `count` waits are registered, on keys that do not exist.
 bool waits_are(served_store& store, std::size_t count) {
   return store.eventually([&] {
     const auto& values = store.listener().space().values();
@@ -95,13 +95,13 @@ TEST_CASE("a store client has queues", "[store_client]") {
   CHECK(*store.queue_pop("q", patience) == "1");
   CHECK(store.try_queue_pop("q", patience)->value() == "");
   CHECK(store.queue_pop("q", 20ms).error() == errc::timed_out);
-  // The item that came too late for a waiter is there for the next.
+  // The waiter has given up, so the item is left for the next client.
   store_client other = client_of(server);
   CHECK_FALSE(other.queue_push("q", "late", patience));
   CHECK(*store.queue_pop("q", patience) == "late");
 }
 
-TEST_CASE("what one client waits for another one brings", "[store_client]") {
+TEST_CASE("a wait ends when another client sets the key", "[store_client]") {
   served_store server;
   store_client bringer = client_of(server);
   const auto in_thread = [&](auto work) {
@@ -150,7 +150,7 @@ TEST_CASE("a barrier lets all clients through together", "[store_client]") {
   CHECK(*store.get("alone", patience) == "1");
 }
 
-TEST_CASE("a wait whose time is over names its keys, and the client goes on", "[store_client]") {
+TEST_CASE("a wait that times out names its keys, and the client goes on", "[store_client]") {
   served_store server;
   store_client store = client_of(server, "rank 3 of 4");
   const std::string place = "rank 3 of 4: store at 127.0.0.1:" + std::to_string(server.port());
@@ -171,7 +171,7 @@ TEST_CASE("a wait whose time is over names its keys, and the client goes on", "[
   CHECK_FALSE(*store.check(strings{"a"}, patience));
 }
 
-TEST_CASE("a wait that is taken back races with its answer", "[store_client]") {
+TEST_CASE("a cancelled wait races with its answer", "[store_client]") {
   served_store server;
   store_client waiter = client_of(server);
   store_client setter = client_of(server);
@@ -184,7 +184,7 @@ TEST_CASE("a wait that is taken back races with its answer", "[store_client]") {
       return waiter.wait(key, 1ms);
     });
     started.get_future().wait();
-    // The moment is the point; no event marks it.
+    // The answer must come close to the deadline, which no event marks, so spin.
     const deadline moment = 700us + round % 30 * 20us;
     while (!moment.passed()) {
     }
@@ -212,11 +212,11 @@ TEST_CASE("large values go both ways", "[store_client]") {
   CHECK(((*both)[1] == large + large));
 }
 
-TEST_CASE("what breaks a limit is not sent", "[store_client]") {
+TEST_CASE("a request that exceeds a limit is not sent", "[store_client]") {
   namespace wire = ddprun::protocol::tcpstore;
   served_store server;
   store_client store = client_of(server);
-  const std::string long_key(wire::key_bytes_max, 'k');  // one more with the slash
+  const std::string long_key(wire::key_bytes_max, 'k');  // too long with the slash in front
   CHECK(store.set(long_key, "", patience) == errc::message_too_long);
   CHECK(store.problem().ends_with(": a key of 8193 bytes, at most 8192 are allowed"));
   CHECK(store.problem().size() < 300);
@@ -250,7 +250,7 @@ TEST_CASE("a prefix is PyTorch's, and views share the connection", "[store_clien
   CHECK(raw.hear_string() == "2");
 }
 
-TEST_CASE("a write that the store refuses is no success", "[store_client]") {
+TEST_CASE("a write that the store refuses is an error", "[store_client]") {
   ddprun::store::keyspace_options options;
   options.limits.bytes_max = 64 * 1024;
   served_store server(options);
@@ -260,7 +260,7 @@ TEST_CASE("a write that the store refuses is no success", "[store_client]") {
   CHECK(store.problem().find("SET 'large': the store closed the connection") != std::string::npos);
   CHECK_FALSE(store.is_connected());
   CHECK(store.get("text", patience).error() == errc::connection_closed);
-  CHECK(store.problem().find("GET 'text'") == std::string::npos);  // its WAIT failed
+  CHECK(store.problem().find("GET 'text'") == std::string::npos);  // its WAIT failed, not GET
   CHECK(store.problem().find("the connection is over: the store closed") != std::string::npos);
   store = client_of(server);
   CHECK(store.add("text", 1, patience).error() == errc::connection_closed);
@@ -308,7 +308,7 @@ TEST_CASE("signals interrupt no call", "[store_client]") {
   CHECK(*sum == 1);
 }
 
-TEST_CASE("a deadline is bounded, and may be given either way", "[store_client]") {
+TEST_CASE("a deadline is bounded, and can be a time or a span", "[store_client]") {
   CHECK(deadline(-1s).passed());
   CHECK(deadline(0s).passed());
   CHECK_FALSE(deadline(1h).passed());

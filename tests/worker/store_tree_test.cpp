@@ -18,7 +18,7 @@ std::string joined(std::string_view one, std::string_view other) {
   return std::string(one) + std::string(other);
 }
 
-// Each rank on a thread, with a connection of its own; what each has come to, or "error: ...".
+// Runs each rank on a thread with a connection of its own; returns each result, or "error: ...".
 std::vector<std::string> on_all(
     std::uint32_t world_size,
     const std::function<std::string(std::uint32_t rank, store_tree& tree)>& work) {
@@ -36,7 +36,7 @@ std::vector<std::string> on_all(
   }
   for (auto& thread : threads)
     thread.join();
-  // Of turns that are over but the last one nothing is left.
+  // Of completed turns only the last one may leave keys behind.
   const auto keys = clients.front().with_prefix("tree").list_keys(patience);
   REQUIRE(keys.has_value());
   CHECK(keys->size() <= 2 * world_size);
@@ -49,7 +49,7 @@ std::string told(const result<std::string>& answer, const store_tree& tree) {
 
 }  // namespace
 
-TEST_CASE("all ranks hear what all have said", "[store_tree]") {
+TEST_CASE("all ranks get the joined texts of all", "[store_tree]") {
   const std::uint32_t world_size = GENERATE(1u, 2u, 17u, 40u);
   const auto said = on_all(world_size, [&](std::uint32_t rank, store_tree& tree) {
     std::string all;
@@ -69,11 +69,11 @@ TEST_CASE("all ranks hear what all have said", "[store_tree]") {
   }
 }
 
-// Each rank of the tree's shape dies once: at its root, in the middle, as a leaf; before it has
-// said what it has, or after. Nobody takes a part for the whole, or waits beyond the deadline.
-TEST_CASE("a rank that dies is heard of by the deadline", "[store_tree]") {
+// A rank dies at the root, in the middle, or as a leaf, before or after it has left its text. No
+// rank may return a partial result or wait beyond the deadline.
+TEST_CASE("a dead rank is reported by the deadline", "[store_tree]") {
   const std::uint32_t dead = GENERATE(0u, 1u, 19u);
-  constexpr std::uint32_t world_size = 20;  // 1 has 17 to 19 below it
+  constexpr std::uint32_t world_size = 20;  // 17 to 19 are children of rank 1
   const auto said = on_all(world_size, [&](std::uint32_t rank, store_tree& tree) -> std::string {
     const auto first = tree.join("1", joined, patience);
     if (!first || first->size() != world_size) return told(first, tree);
@@ -92,7 +92,7 @@ TEST_CASE("a rank that dies is heard of by the deadline", "[store_tree]") {
   if (dead == 1) CHECK(said[0].find("no word from rank 1, or from") != std::string::npos);
 }
 
-TEST_CASE("what a rank says that gives up is heard by all", "[store_tree]") {
+TEST_CASE("the reason of a rank that gives up reaches all others", "[store_tree]") {
   constexpr std::uint32_t world_size = 20;
   const auto said = on_all(world_size, [&](std::uint32_t rank, store_tree& tree) -> std::string {
     const auto first = tree.join("1", joined, patience);

@@ -78,7 +78,7 @@ TEST_CASE("a log gets a line now and then", "[metrics]") {
   CHECK(screen.take() == "epoch 3 | 320 samples/s | loss 0.4 | acc 0.9\n");
 }
 
-TEST_CASE("a terminal gets a bar in its place", "[metrics]") {
+TEST_CASE("a terminal gets a bar that is redrawn in place", "[metrics]") {
   shown_progress screen;
   auto shown = screen.begin(true);
   shown.update(0, 0);
@@ -98,7 +98,7 @@ TEST_CASE("a terminal gets a bar in its place", "[metrics]") {
   CHECK(screen.take() == "\r\033[Kepoch 3 | 1067 samples/s\n");
 }
 
-TEST_CASE("a bar never wraps, and needs no total", "[metrics]") {
+TEST_CASE("a bar never wraps, and does not need a total", "[metrics]") {
   shown_progress screen;
   auto narrow = screen.begin(true, 100, 20);
   narrow.update(50, 1, "a text that is too long for it");
@@ -116,12 +116,13 @@ TEST_CASE("a bar never wraps, and needs no total", "[metrics]") {
   CHECK(screen.take() == "epoch 3 | step 1 of 1000 | 9990 h left\n");
 }
 
-TEST_CASE("a line that a full disk has cut is not glued to the next one", "[metrics]") {
+TEST_CASE("a line that was cut off by a full disk is not joined with the next one", "[metrics]") {
   const tests::temporary_folder place;
   const std::string path = place.path + "/metrics.jsonl";
   auto file = metrics_file::open(path, environment(), 0);
   REQUIRE(file.has_value());
-  // A limit on the length of files stands for the disk: a write beyond it is cut, the next fails.
+  // A limit on file sizes stands in for a full disk: a write beyond it is cut short, the next
+  // fails.
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   auto* const handler = ::signal(SIGXFSZ, SIG_IGN);
@@ -143,7 +144,7 @@ TEST_CASE("a line that a full disk has cut is not glued to the next one", "[metr
   CHECK(nlohmann::json::parse(lines[2])["step"] == 8);
 }
 
-TEST_CASE("a metrics file goes on over restarts, one object a line", "[metrics]") {
+TEST_CASE("a metrics file continues over restarts, with one object for each line", "[metrics]") {
   const tests::temporary_folder place;
   const std::string path = place.path + "/metrics.jsonl";
   environment here;
@@ -153,7 +154,7 @@ TEST_CASE("a metrics file goes on over restarts, one object a line", "[metrics]"
     REQUIRE(file.has_value());
     CHECK_FALSE(file->write(1, 6, {{"loss", 2.25}, {"nothing", 1.0 / 0.0}}));
   }
-  std::ofstream(path, std::ios::app) << "{\"time\":17";  // a kill has cut it
+  std::ofstream(path, std::ios::app) << "{\"time\":17";  // a line that was cut off by a kill
   here.round = 2;
   here.restart_count = 1;
   auto again = metrics_file::open(path, here, 6);

@@ -1,4 +1,4 @@
-// What a communicator makes of NCCL's answers. What goes over wires is tested where there is a GPU.
+// Tests how a communicator handles NCCL's answers. Real transfers are tested where there is a GPU.
 #include "worker/nccl/communicator.hpp"
 
 #include "tests/support/catch.hpp"
@@ -20,7 +20,7 @@ using ddprun::tests::served_store;
 
 namespace {
 
-// For what is to be too late: nobody waits for anything but this.
+// A deadline that is meant to pass; nothing else is waited for.
 constexpr auto soon = 50ms;
 
 struct variable {
@@ -41,7 +41,7 @@ struct rank_fixture {
     here.master_port = store.port();
     here.agent_store = true;
   }
-  // Rank N's word, as its own join would leave it.
+  // Answers the roll call for another rank, as that rank's own join would.
   void come(std::uint32_t rank, const std::string& place) {
     roll_call call(client_of(store), "ddprun/nccl/" + std::to_string(here.round) + "/" + place,
                    rank, here.world_size);
@@ -118,7 +118,7 @@ TEST_CASE("a rank that does not come is named", "[nccl]") {
   CHECK(fixture.nccl.open == 0);
 }
 
-TEST_CASE("ranks that have come and are not connected are told where they meet", "[nccl]") {
+TEST_CASE("ranks that have come but cannot connect are told where they meet", "[nccl]") {
   rank_fixture fixture;
   fixture.nccl.never_done = true;
   fixture.options.join_timeout = soon;
@@ -139,7 +139,7 @@ TEST_CASE("ids of another NCCL are refused before a GPU is asked for", "[nccl]")
   CHECK(fixture.nccl.open == 0);
 }
 
-TEST_CASE("a worker without a GPU of its own is told so", "[nccl]") {
+TEST_CASE("a worker without a GPU of its own is an error", "[nccl]") {
   rank_fixture fixture;
   SECTION("none") {
     fixture.nccl.gpus = 0;
@@ -164,7 +164,7 @@ TEST_CASE("a worker that sees one GPU takes that", "[nccl]") {
   CHECK(fixture.join().device() == 0);
 }
 
-TEST_CASE("without the launcher's ids rank 0 makes one, which the others find", "[nccl]") {
+TEST_CASE("without the launcher's ids rank 0 creates one, and the others read it", "[nccl]") {
   rank_fixture fixture;
   ::unsetenv("DDPRUN_NCCL_IDS");
   const std::string key = "ddprun/nccl/" + std::to_string(fixture.here.round) + "/world/id";
@@ -199,7 +199,7 @@ TEST_CASE("an id is not used twice", "[nccl]") {
   CHECK(fixture.nccl.ids == std::vector<std::string>{"5a"});
 }
 
-TEST_CASE("collectives reach NCCL as they are meant", "[nccl]") {
+TEST_CASE("collectives call NCCL with the right arguments", "[nccl]") {
   rank_fixture fixture;
   auto all = fixture.join();
   std::vector<float> from(8), to(32);
@@ -233,7 +233,7 @@ TEST_CASE("collectives reach NCCL as they are meant", "[nccl]") {
   CHECK(fixture.nccl.open == 0);
 }
 
-TEST_CASE("what does not fit is refused before it is enqueued", "[nccl]") {
+TEST_CASE("wrong sizes and ranks are refused before anything is enqueued", "[nccl]") {
   rank_fixture fixture;
   auto all = fixture.join();
   std::vector<float> from(8), to(31), less(7);
@@ -253,7 +253,7 @@ TEST_CASE("what does not fit is refused before it is enqueued", "[nccl]") {
   refused([&] { all.wait(nullptr, patience); }, "the communicator is closed");
 }
 
-TEST_CASE("a wait that is too long names who has not come to it", "[nccl]") {
+TEST_CASE("a wait that times out names the ranks that have not come", "[nccl]") {
   rank_fixture fixture;
   auto all = fixture.join();
   std::vector<float> data(8);
@@ -307,7 +307,7 @@ TEST_CASE("the calls of a group are waited for once", "[nccl]") {
   CHECK(fixture.nccl.looks > before);
 }
 
-TEST_CASE("a group is of one communicator, and nothing in it waits", "[nccl]") {
+TEST_CASE("a group belongs to one communicator, and nothing in it waits", "[nccl]") {
   rank_fixture fixture;
   auto all = fixture.join();
   auto part = all.split(0);

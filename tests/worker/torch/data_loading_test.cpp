@@ -1,4 +1,4 @@
-// REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+// Use REQUIRE only: LibTorch defines CHECK as a macro that ends the program.
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/worker/torch/ranks.hpp"
@@ -22,13 +22,13 @@ namespace {
 
 using namespace worker;
 
-// A job of 12 steps, 6 an epoch, whose loader makes each sample from its index.
+// A job of 12 steps, 6 for each epoch, whose loader computes each sample from its index.
 struct loading_job {
   std::string folder;
   std::size_t workers = 0;
   std::uint64_t round = 1;
-  std::uint64_t stops_at = 0;       // rank 1, in this step
-  std::size_t broken_sample = 999;  // cannot be loaded
+  std::uint64_t stops_at = 0;       // rank 1 stops in this step
+  std::size_t broken_sample = 999;  // the sample that fails to load
 
   std::string operator()(environment here) const {
     here.round = round;
@@ -68,7 +68,7 @@ struct loading_job {
       return torch::mse_loss(parallel.forward(model, inputs), inputs.sum(1, true));
     });
     group.close();
-    // The pass to warm up comes before all epochs.
+    // The warm-up pass comes before all epochs, so its batch is not loaded ahead.
     if (workers > 0 && loaded_here != 1)
       return "the training thread has loaded " + std::to_string(loaded_here);
     checksum sum;
@@ -80,7 +80,7 @@ struct loading_job {
 
 }  // namespace
 
-TEST_CASE("a model is the same by whatever number of threads its batches are loaded", "[torch]") {
+TEST_CASE("the number of loader threads does not change the model", "[torch]") {
   const tests::temporary_folder place;
   const auto expected = run_ranks(2, loading_job{place.path + "/whole"});
   REQUIRE(expected[0].find("done, ") == 0);
@@ -102,7 +102,7 @@ TEST_CASE("a sample that cannot be loaded ends the training with one line", "[to
   REQUIRE(said[0].find(" of epoch 1: it is broken") + 25 == said[0].size());
 }
 
-TEST_CASE("for the CPU no batch is pinned", "[torch]") {
+TEST_CASE("batches for the CPU are not pinned", "[torch]") {
   const auto said = run_ranks(1, [](const environment&) -> std::string {
     const auto batch = torch::ones({4});
     return pinned_for(c10::kCPU, batch).is_same(batch) ? "the same" : "another";

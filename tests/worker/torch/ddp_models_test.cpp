@@ -1,6 +1,6 @@
-// Models that are not a chain of layers with one tensor at each end.
+// Tests models that are not a simple chain of layers.
 //
-// REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+// Use REQUIRE only: LibTorch defines CHECK as a macro that ends the program.
 #include "tests/support/catch.hpp"
 #include "tests/worker/torch/ranks.hpp"
 #include "worker/torch/distributed_data_parallel.hpp"
@@ -45,7 +45,7 @@ struct WordsImpl : torch::nn::Module {
 };
 TORCH_MODULE(Words);
 
-// A layer of the program's own, whose backward pass fails.
+// A layer of the program's own whose backward pass throws.
 struct failing : torch::autograd::Function<failing> {
   static torch::Tensor forward(torch::autograd::AutogradContext*, torch::Tensor value) {
     return value.clone();
@@ -111,7 +111,7 @@ TEST_CASE("gradients of an embedding may be sparse", "[torch]") {
   REQUIRE(said == std::vector<std::string>(2, "1 1 0.5 0.5 1 1 0.5 0.5 "));
 }
 
-TEST_CASE("a model without a parameter to train is refused", "[torch]") {
+TEST_CASE("a model without trainable parameters is refused", "[torch]") {
   const auto said = run_ranks(1, [](const environment& here) -> std::string {
     auto group = process_group::join(here);
     torch::nn::Linear net(4, 2);
@@ -124,14 +124,14 @@ TEST_CASE("a model without a parameter to train is refused", "[torch]") {
           "nothing to average, use the model as it is");
 }
 
-TEST_CASE("an error of the program's own backward pass stays what it is", "[torch]") {
+TEST_CASE("an error of the program's own backward pass is passed on unchanged", "[torch]") {
   const auto said = run_ranks(1, [](const environment& here) -> std::string {
     auto group = process_group::join(here);
     torch::nn::Linear net(4, 2);
     distributed_data_parallel parallel(group, *net);
     std::string text = kind_of_error(
         [&] { parallel.backward(failing::apply(parallel.forward(net, inputs_of(here))).sum()); });
-    // And of LibTorch's, which are not about the group: a loss of two elements.
+    // An error of LibTorch's that does not concern the group: a loss of two elements.
     const auto loss = net->forward(inputs_of(here)).sum(0);
     return text + "; " + kind_of_error([&] { parallel.backward(loss); });
   });
@@ -139,7 +139,7 @@ TEST_CASE("an error of the program's own backward pass stays what it is", "[torc
   REQUIRE(said[0].starts_with("a gradient of no meaning; grad can be implicitly created"));
 }
 
-TEST_CASE("to warm up leaves buffers and random numbers as they were", "[torch]") {
+TEST_CASE("a warm-up restores buffers and random generators", "[torch]") {
   const auto said = run_ranks(2, [](const environment& here) -> std::string {
     auto group = process_group::join(here);
     torch::manual_seed(3);

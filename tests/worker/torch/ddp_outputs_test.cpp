@@ -1,6 +1,6 @@
-// What a model may return.
+// Tests the types that a model may return.
 //
-// REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+// Use REQUIRE only: LibTorch defines CHECK as a macro that ends the program.
 #include "tests/support/catch.hpp"
 #include "tests/worker/torch/ranks.hpp"
 #include "worker/torch/distributed_data_parallel.hpp"
@@ -27,7 +27,7 @@ std::vector<at::Tensor> output_tensors(const Answer& answer) {
   return {answer.scores};
 }
 
-// Each head is used where its part of the answer is, and no other: of the rest no gradient comes.
+// Each head is used only if its part of the answer is requested; otherwise it gets no gradient.
 struct HeadsImpl : torch::nn::Module {
   HeadsImpl()
       : trunk(register_module("trunk", torch::nn::Linear(4, 4))),
@@ -62,7 +62,7 @@ TEST_CASE("the tensors in what a model returns", "[torch]") {
 }
 
 TEST_CASE("gradients of a model that returns several tensors are averaged", "[torch]") {
-  // Unused parameters are found from all that is returned; a static graph waits for all of it.
+  // Unused parameters are found from all outputs, and a static graph waits for all of them.
   const bool is_static = GENERATE(false, true);
   const auto said = run_ranks(2, [&](const environment& here) -> std::string {
     auto group = process_group::join(here);
@@ -78,7 +78,7 @@ TEST_CASE("gradients of a model that returns several tensors are averaged", "[to
       const auto values = torch::ones({5, 4}) * (1.0 + here.rank);
       const auto [left, right] = parallel.forward(net, values, both);
       parallel.backward(right ? left.sum() + right->sum() : left.sum());
-      // Each rank's own is 5 times its input, whose average is 1.5 for both.
+      // Each rank's own gradient is 5 times its input, whose average over both ranks is 1.5.
       const auto expected = net->trunk->forward(torch::ones({1, 4}) * 1.5);
       auto gradient = net->left->weight.grad()[0];
       auto total = gradient.clone();

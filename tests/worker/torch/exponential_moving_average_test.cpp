@@ -1,4 +1,4 @@
-// REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+// Use REQUIRE only: LibTorch defines CHECK as a macro that ends the program.
 #include "worker/torch/exponential_moving_average.hpp"
 
 #include "tests/support/catch.hpp"
@@ -26,7 +26,7 @@ using namespace worker;
 
 constexpr double decay = 0.75;
 
-// The average as it is defined, in double precision.
+// Computes the average by its definition, in double precision.
 class average_by_hand {
  public:
   explicit average_by_hand(const exponential_moving_average& of) : of_(of) {}
@@ -42,7 +42,7 @@ class average_by_hand {
       }
     }
   }
-  // Empty, or what is another's.
+  // Returns an empty text, or the tensor that differs.
   std::string compare() const {
     for (std::size_t at = 0; at < values_.size(); ++at) {
       const auto& found = of_.tensors()[at];
@@ -57,14 +57,14 @@ class average_by_hand {
   std::vector<torch::Tensor> values_;
 };
 
-// A job of 8 steps, 4 an epoch.
+// A job of 8 steps, 4 for each epoch.
 struct averaged_job {
   std::string folder;
   std::uint64_t round = 1;
   bool buffers = false;
-  std::function<void(std::uint32_t rank, std::uint64_t step)> in_step;  // before its loss
+  std::function<void(std::uint32_t rank, std::uint64_t step)> in_step;  // called before the loss
 
-  // The end of a rank: what it has come to.
+  // Returns a text of the final state of the rank.
   std::string operator()(environment here) const {
     here.round = round;
     here.restart_count = static_cast<std::uint32_t>(round - 1);
@@ -103,7 +103,7 @@ struct averaged_job {
     group.close();
     checksum sum;
     for (const auto& each : average.tensors()) {
-      if (each.is_buffer && here.rank != 0) continue;  // each rank's own
+      if (each.is_buffer && here.rank != 0) continue;  // each rank has its own
       sum.add({static_cast<const char*>(each.average.const_data_ptr()), each.average.nbytes()});
     }
     return wrong + "from step " + std::to_string(first_step) + ", " +
@@ -118,7 +118,7 @@ std::string behind_first_step(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("an average is what its definition says, and a resume continues it", "[torch]") {
+TEST_CASE("an average follows its definition, and a resume continues it", "[torch]") {
   const bool buffers = GENERATE(false, true);
   const tests::temporary_folder place;
   const auto whole = run_ranks(2, averaged_job{place.path + "/whole", 1, buffers, {}});
@@ -141,7 +141,7 @@ TEST_CASE("an average is what its definition says, and a resume continues it", "
   }
 }
 
-// The averages of BatchNorm's averages are each rank's own, and no sign that one has gone astray.
+// The averages of BatchNorm's averages differ between ranks, which is not an error.
 TEST_CASE("when a rank dies no update of an average is lost", "[torch]") {
   const tests::temporary_folder place;
   const auto whole = run_ranks(3, averaged_job{place.path + "/whole", 1, true, {}});
@@ -158,7 +158,7 @@ TEST_CASE("when a rank dies no update of an average is lost", "[torch]") {
   }
 }
 
-TEST_CASE("a model has the average only as long as it is swapped in", "[torch]") {
+TEST_CASE("a model has the averages only while they are swapped in", "[torch]") {
   const auto said = run_ranks(1, [](const environment&) -> std::string {
     torch::nn::Linear model(2, 1);
     const torch::NoGradGuard no_grad;
@@ -205,7 +205,7 @@ TEST_CASE("a weight that two modules share is averaged once", "[torch]") {
   REQUIRE(said[0] == "2 tensors, swapped in");
 }
 
-TEST_CASE("a step that is left out is not averaged", "[torch]") {
+TEST_CASE("a skipped step does not update the average", "[torch]") {
   const auto said = run_ranks(1, [](const environment& here) -> std::string {
     auto group = process_group::join(here);
     torch::nn::Linear model(torch::nn::LinearOptions(1, 1).bias(false));
@@ -214,7 +214,7 @@ TEST_CASE("a step that is left out is not averaged", "[torch]") {
     exponential_moving_average average(*model);
     training_loop_options looping;
     looping.samples = 5;
-    looping.computes_in = compute_type::fp16;  // whose first scale, 65536, is too great for this
+    looping.computes_in = compute_type::fp16;  // its first scale, 65536, is too large for this loss
     looping.shows_progress = false;
     training_loop loop(parallel, optimizer, looping);
     loop.keep("average", average);
@@ -227,7 +227,7 @@ TEST_CASE("a step that is left out is not averaged", "[torch]") {
   REQUIRE(said[0] == "1 of 5");
 }
 
-TEST_CASE("a decay is from 0 to 1", "[torch]") {
+TEST_CASE("a decay outside of 0 to 1 is refused", "[torch]") {
   const double wrong = GENERATE(-0.5, 1.5);
   const auto said = run_ranks(1, [wrong](const environment&) -> std::string {
     torch::nn::Linear model(1, 1);

@@ -1,6 +1,6 @@
-// The end of a group, and what it costs to be in one.
+// Tests the end of a group, and the sockets that it costs.
 //
-// REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+// Use REQUIRE only: LibTorch defines CHECK as a macro that ends the program.
 #include "rendezvous/base/lost_peer.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/worker/torch/ranks.hpp"
@@ -21,13 +21,13 @@ using worker::environment;
 using worker::process_group;
 using worker::process_group_options;
 
-// What this process's fake GPU and its backends were asked, in order.
+// The calls to this process's fake GPU and its backends, in order.
 std::string& asked() {
   static std::string text;
   return text;
 }
 
-// A GPU without one: LibTorch asks it what it asks CUDA's.
+// A fake GPU: LibTorch calls it in place of CUDA.
 struct fake_gpu final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::DeviceType::CUDA; }
   c10::Device exchangeDevice(c10::Device) const override { return getDevice(); }
@@ -104,7 +104,7 @@ TEST_CASE("a group that closes waits for its GPU and shuts its backends down", "
   REQUIRE(said[1] == "synchronize 0;shutdown of 2;closed;synchronize 0;shutdown of 2;");
 }
 
-TEST_CASE("a rank is connected with those that it talks to", "[torch]") {
+TEST_CASE("a rank is connected only to the ranks that it communicates with", "[torch]") {
   constexpr std::uint32_t ranks = 24;
   const auto said = run_ranks(ranks, [](const environment& here) -> std::string {
     const std::size_t before = sockets();
@@ -118,19 +118,21 @@ TEST_CASE("a rank is connected with those that it talks to", "[torch]") {
   for (const auto& each : said) {
     INFO(each);
     REQUIRE(each.starts_with("10 "));
-    // The store, where others find this rank, and those at distances 1, 2, 4, 8, 16 on both sides.
+    // The sockets are the store's, the listener, and those to ranks at distances 1, 2, 4, 8, 16
+    // both ways.
     REQUIRE(std::stoul(each.substr(3)) < 20);
   }
 }
 
-// As a group of GPUs alone is.
+// The options of a group that has only GPUs.
 process_group_options without_gloo() {
   auto options = with_fake_gpu();
   options.gloo = false;
   return options;
 }
 
-TEST_CASE("a group without Gloo has no sockets to its ranks, and says the same", "[torch]") {
+TEST_CASE("a group without Gloo has no sockets to its ranks, and gives the same results",
+          "[torch]") {
   constexpr std::uint32_t ranks = 24;
   const auto said = run_ranks(ranks, [](const environment& here) -> std::string {
     const std::size_t before = sockets();
@@ -169,15 +171,15 @@ TEST_CASE("a group without Gloo has no sockets to its ranks, and says the same",
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     INFO(rank << ": " << said[rank]);
     const bool is_in_part = rank == 5 || rank == 2 || rank == 9;
-    // LibTorch's connection to the store, and the one for words.
+    // One socket is LibTorch's connection to the store, the other the tree's.
     REQUIRE(said[rank] == std::string("1010100") + (is_in_part ? "1" : "0") +
                               " 24.000000 27.600000 1 refused 2 synchronize 0;" +
                               (is_in_part ? "shutdown of 3;" : "") + "shutdown of 24;");
   }
 }
 
-// At the root of the tree or as one of its leaves, in each of the calls that all make.
-TEST_CASE("without Gloo a rank that dies is named by the deadline", "[torch]") {
+// A rank dies at the root of the tree or as a leaf, in each of the calls.
+TEST_CASE("without Gloo a dead rank is named by the deadline", "[torch]") {
   const std::uint32_t dead = GENERATE(0u, 4u);
   const int phase = GENERATE(0, 1, 2, 3, 4, 5);
   const auto said = run_ranks(5, [&](const environment& here) -> std::string {
@@ -211,7 +213,7 @@ TEST_CASE("without Gloo a rank that dies is named by the deadline", "[torch]") {
       continue;
     }
     REQUIRE(said[rank].starts_with("error: rank " + std::to_string(rank) + " of 5, store at "));
-    // Where this machine is slow, others may be thought late too.
+    // On a slow machine other ranks may be named as late, too.
     const auto named = said[rank].find("; rank");
     REQUIRE(named != std::string::npos);
     REQUIRE(said[rank].find(std::to_string(dead), named) != std::string::npos);
@@ -220,7 +222,7 @@ TEST_CASE("without Gloo a rank that dies is named by the deadline", "[torch]") {
   }
 }
 
-TEST_CASE("without Gloo a rank that lets go is heard of", "[torch]") {
+TEST_CASE("without Gloo the others hear of a rank that lets go", "[torch]") {
   const auto said = run_ranks(3, [](const environment& here) -> std::string {
     auto group = process_group::join(here, without_gloo());
     group.ask({});

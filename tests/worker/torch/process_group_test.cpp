@@ -1,4 +1,4 @@
-// REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+// Use REQUIRE only: LibTorch defines CHECK as a macro that ends the program.
 #include "worker/torch/process_group.hpp"
 
 #include "rendezvous/base/lost_peer.hpp"
@@ -22,7 +22,7 @@ using worker::environment;
 using worker::process_group;
 using worker::process_group_options;
 
-TEST_CASE("collectives give every rank the same", "[torch]") {
+TEST_CASE("collectives give every rank the same result", "[torch]") {
   const auto said = run_ranks(3, [](const environment& environment) {
     auto group = process_group::join(environment);
     auto sum = at::full({2}, static_cast<double>(environment.rank + 1));
@@ -60,7 +60,7 @@ TEST_CASE("some ranks make a group of their own", "[torch]") {
   REQUIRE(said == std::vector<std::string>{"1 of 2: 4", "0 of 1: 2", "0 of 2: 4"});
 }
 
-TEST_CASE("a group that is closed says so", "[torch]") {
+TEST_CASE("calls on a closed group are an error", "[torch]") {
   const auto said = run_ranks(1, [](const environment& environment) -> std::string {
     auto group = process_group::join(environment);
     group.close();
@@ -70,7 +70,7 @@ TEST_CASE("a group that is closed says so", "[torch]") {
   REQUIRE(said[0].find(": barrier: the group is closed") != std::string::npos);
 }
 
-TEST_CASE("a list that is no subgroup is refused", "[torch]") {
+TEST_CASE("an invalid list of ranks is refused as a subgroup", "[torch]") {
   const auto said = run_ranks(1, [](const environment& environment) -> std::string {
     auto group = process_group::join(environment);
     std::string text;
@@ -119,9 +119,9 @@ TEST_CASE("a rank that dies is an error of the others, with rank and store named
   REQUIRE(said[0].find('\n') == std::string::npos);
 }
 
-// Of four ranks one has died, next to the one that lets go; of these two it is the second that
-// stays.
-TEST_CASE("who waits for a rank that has let go hears so at once", "[torch]") {
+// Of four ranks, one has died next to the one that lets go; of its two neighbours only the second
+// is left.
+TEST_CASE("a rank that waits for one that has let go gets an error at once", "[torch]") {
   const bool is_in_part = GENERATE(false, true);
   const auto said = run_ranks(4, [&](const environment& environment) -> std::string {
     auto all = process_group::join(environment);
@@ -152,12 +152,12 @@ TEST_CASE("who waits for a rank that has let go hears so at once", "[torch]") {
     return told;
   });
   INFO(said[0]);
-  REQUIRE(said[0].find(" by peer") != std::string::npos);  // closed, or reset
+  REQUIRE(said[0].find(" by peer") != std::string::npos);  // closed or reset
   INFO(said[1]);
   REQUIRE(said[1].find("the group is closed") != std::string::npos);
 }
 
-TEST_CASE("a peer that is gone ends no rank by SIGPIPE", "[torch]") {
+TEST_CASE("a lost peer does not end a rank by SIGPIPE", "[torch]") {
   const auto write_to_nobody = [] {
     int ends[2];
     if (::pipe(ends) != 0) return std::string("no pipe");
@@ -165,7 +165,7 @@ TEST_CASE("a peer that is gone ends no rank by SIGPIPE", "[torch]") {
     return std::string(::write(ends[1], "x", 1) < 0 ? "an error" : "written");
   };
   const auto said = run_ranks(1, [&](const environment& environment) {
-    ::signal(SIGPIPE, SIG_DFL);  // whatever the tests were started with
+    ::signal(SIGPIPE, SIG_DFL);  // in case the tests were started with it ignored
     const auto group = process_group::join(environment);
     return write_to_nobody();
   });

@@ -19,7 +19,7 @@ struct child {
   int output = -1;
 };
 
-// Runs `work` in a child; the child writes to the descriptor it is given.
+// Runs `work` in a child, which writes to the descriptor it is given.
 child start(const std::function<void(int)>& work) {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
@@ -41,7 +41,7 @@ void say(int output, const std::string& text) {
   if (::write(output, text.data(), text.size()) < 0) ::_exit(9);
 }
 
-// Up to the end of the child's output, or to the first line's end.
+// Reads to the end of the child's output, or to the end of its first line.
 std::string hear(const child& from, bool only_a_line) {
   std::string text;
   char byte = 0;

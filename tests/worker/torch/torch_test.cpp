@@ -1,4 +1,4 @@
-// REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+// Use REQUIRE only: LibTorch defines CHECK as a macro that ends the program.
 #include "tests/support/catch.hpp"
 #include "tests/worker/torch/ranks.hpp"
 #include "worker/store_client.hpp"
@@ -28,7 +28,7 @@ struct NetImpl : torch::nn::Module {
   explicit NetImpl(std::int64_t width = 8)
       : first(register_module("first", torch::nn::Linear(4, width))),
         second(register_module("second", torch::nn::Linear(width, 3))) {
-    register_buffer("scale", torch::ones({1}));  // so that there is one to be sent
+    register_buffer("scale", torch::ones({1}));  // a buffer that must be broadcast
   }
   torch::Tensor forward(torch::Tensor values) {
     return second->forward(torch::relu(first->forward(values)));
@@ -70,8 +70,8 @@ const char* yes_no(bool value) {
   return value ? "yes" : "no";
 }
 
-// Five steps; per step the loss, and whether the gradient is the mean of the ranks' own ones. The
-// last line has gradient and parameters bit by bit.
+// Runs five steps. Returns for each step the loss, and whether the gradient is the mean of the
+// ranks' own; the last line has gradient and parameters, bit by bit.
 std::string train(const environment& environment) {
   torch::set_num_threads(1);
   auto group = process_group::join(environment);
@@ -82,7 +82,7 @@ std::string train(const environment& environment) {
   const auto labels = torch::tensor({0, 1, 2, 0, 1, 2}, torch::kLong);
   std::ostringstream said;
   for (int step = 0; step < 5; ++step) {
-    // What the average ought to be: a plain copy of the model over everybody's images.
+    // Compute the expected average with a plain copy of the model on the images of all ranks.
     Net plain;
     {
       const torch::NoGradGuard no_grad;
@@ -133,7 +133,7 @@ TEST_CASE("two ranks: losses differ, gradients and weights are equal", "[torch]"
   REQUIRE(first[5] == second[5]);
 }
 
-TEST_CASE("where the time of a step goes", "[torch]") {
+TEST_CASE("average_times says where the time of a step goes", "[torch]") {
   const auto said = run_ranks(2, [](const environment& environment) -> std::string {
     auto group = process_group::join(environment);
     Net net;
@@ -150,7 +150,7 @@ TEST_CASE("where the time of a step goes", "[torch]") {
     group.close();
     const bool none = before.forward == 0 && before.all_reduce == 0;
     const bool all = after.forward > 0 && after.backward > 0 && after.all_reduce > 0;
-    // Both begin with the first bucket, and one of them ends first.
+    // Both start with the first bucket, and end at different times.
     const bool fits = after.hidden >= 0 && after.hidden <= after.backward;
     return std::string(yes_no(none)) + " " + yes_no(all) + " " + yes_no(fits);
   });
@@ -163,7 +163,7 @@ TEST_CASE("a rank that does not come to a collective is named", "[torch]") {
     process_group_options options;
     options.collective_timeout = std::chrono::seconds(1);
     auto group = process_group::join(environment, options);
-    // Ranks that have made different calls before are told apart as well.
+    // Ranks can be named even if they have made different calls before.
     Net net;
     distributed_data_parallel parallel(group, *net);
     parallel.with_uneven_inputs([&] {
@@ -173,7 +173,7 @@ TEST_CASE("a rank that does not come to a collective is named", "[torch]") {
     std::string problem;
     auto store = worker::store_client::from_environment(environment, test_limit, problem);
     if (environment.rank == 1) {
-      // Until the others have given it up.
+      // Wait until the others have given up.
       store->wait(std::vector<std::string>{"given up/0", "given up/2"}, test_limit);
       return "elsewhere";
     }
@@ -185,7 +185,7 @@ TEST_CASE("a rank that does not come to a collective is named", "[torch]") {
       text = error.what();
     }
     store->set("given up/" + std::to_string(environment.rank), "", test_limit);
-    // The one that serves the store stays for the others.
+    // The rank that serves the store stays until the others are done.
     store->wait(std::vector<std::string>{"given up/0", "given up/2"}, test_limit);
     return text;
   });
@@ -243,7 +243,7 @@ TEST_CASE("models that differ between ranks are found before the first step", "[
     return "accepted";
   });
   INFO(said[0] << "\n" << said[1]);
-  // Rank 0's is the model that the others are compared with; it sees the other one leave.
+  // Rank 0's model is the reference, so rank 0 only sees the other rank leave.
   REQUIRE(said[0].starts_with("error: rank 0 of 2, store at 127.0.0.1:"));
   REQUIRE(said[1].find(": comparing models: ") != std::string::npos);
 }

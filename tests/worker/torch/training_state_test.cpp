@@ -1,4 +1,4 @@
-// REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
+// Use REQUIRE only: LibTorch defines CHECK as a macro that ends the program.
 #include "worker/torch/training_state.hpp"
 
 #include "tests/support/catch.hpp"
@@ -61,7 +61,7 @@ std::unique_ptr<torch::optim::Optimizer> optimizer_of(const std::string& kind,
   return made<optim::Adagrad>(net, optim::AdagradOptions(0.01));
 }
 
-// With numbers of the process's own generator.
+// Draws its data from the process's own generator.
 void step(NormalizingNet& net, torch::optim::Optimizer& optimizer) {
   optimizer.zero_grad();
   net->forward(torch::randn({6, 4})).pow(2).sum().backward();
@@ -107,13 +107,13 @@ std::string text_of_error(const std::function<void()>& work) {
 
 }  // namespace
 
-TEST_CASE("training goes on from a snapshot bit by bit, with each optimizer", "[torch]") {
+TEST_CASE("training resumes from a snapshot bit by bit, with each optimizer", "[torch]") {
   const std::string kind =
       GENERATE("adam", "amsgrad", "adamw", "momentum", "sgd", "rmsprop", "adagrad");
   const tests::temporary_folder place;
   const auto said = run_ranks(2, [&](const environment& here) -> std::string {
     torch::set_num_threads(1);
-    torch::manual_seed(7 + here.rank);  // ranks differ, as their generators must
+    torch::manual_seed(7 + here.rank);  // ranks differ, and so must their generators
     NormalizingNet one;
     auto one_optimizer = optimizer_of(kind, one);
     one_optimizer->param_groups()[0].options().set_lr(0.003);
@@ -121,7 +121,7 @@ TEST_CASE("training goes on from a snapshot bit by bit, with each optimizer", "[
       auto kept = open(here, place.path);
       step(one, *one_optimizer);
       step(one, *one_optimizer);
-      // Rank 0's model is what all have; the generators are each rank's own.
+      // All ranks have rank 0's model, but generators of their own.
       if (here.rank == 1) torch::manual_seed(99);
       save_training(*kept, 2, one, *one_optimizer);
       kept->close();
@@ -198,7 +198,7 @@ TEST_CASE("what a forward pass changes is copied before, all else before the ste
   REQUIRE(said[0] == "the same");
 }
 
-TEST_CASE("a snapshot of another model is refused with what differs", "[torch]") {
+TEST_CASE("a snapshot of another model is refused, and the differences are named", "[torch]") {
   const tests::temporary_folder place;
   const auto said = run_ranks(1, [&](const environment& here) -> std::string {
     NormalizingNet net;
@@ -240,7 +240,7 @@ TEST_CASE("a snapshot of another model is refused with what differs", "[torch]")
   REQUIRE(said[0].find("and it was changed") == std::string::npos);
 }
 
-TEST_CASE("tensors that do not lie in a row are kept as they are", "[torch]") {
+TEST_CASE("tensors that are not contiguous are saved correctly", "[torch]") {
   const auto said = run_ranks(1, [&](const environment&) -> std::string {
     const auto tensor = torch::arange(12, torch::kDouble).reshape({3, 4}).t();
     const auto view = worker::view_of("t", tensor);
