@@ -1,9 +1,9 @@
-// An agent story tells an agent's machine what happens round it, in simulated time, and shows what
-// it does: the newest status that it sent, the effects of a kind, and how it left.
+// An agent story feeds an agent's machine with events in simulated time, and shows what it does:
+// the latest status that it sent, the effects of a kind, and how it left.
 //
-// The story plays the daemon, the leader and the other members as far as a test switches them on:
-// with `daemon_acks` each status is answered at once, with `leader_acks` each beat, and
-// `members` beat whenever they were answered. Nothing else answers by itself.
+// The story plays the daemon, the leader and the other members as far as a test enables them: with
+// `daemon_acks` each status is answered at once, with `leader_acks` each beat, and members beat
+// again after each answer. Nothing else answers by itself.
 #pragma once
 
 #include "rendezvous/core/agent/agent.hpp"
@@ -45,7 +45,7 @@ class agent_story {
     play(std::move(effects));
   }
 
-  // Moves the clock, handing over `time_passed` whenever the machine asked for it.
+  // Advances the clock, and delivers `time_passed` at each deadline of the machine.
   void pass(duration by) {
     const time_point until = now_ + by;
     while (true) {
@@ -56,7 +56,7 @@ class agent_story {
     }
     now_ = until;
   }
-  // Moves the clock while the machine stands still.
+  // Advances the clock while the machine stands still.
   void freeze(duration by) { now_ += by; }
 
   void say(daemon_message message) {
@@ -100,7 +100,7 @@ class agent_story {
     tell(core::service_opened{round, tether_port, 29501, {}});
   }
 
-  // Both workers run, in round 1, at a member (group rank 1 of `nodes`) or at the leader.
+  // Both workers run in round 1, on a member (group rank 1 of `nodes`) or on the leader.
   void run_as_member(std::uint32_t nodes = 2) {
     connect();
     assign(1, 1, nodes);
@@ -148,7 +148,7 @@ class agent_story {
       worker_ends_by(local_rank, signal);
   }
 
-  // Effects since the last `forget`.
+  // The effects since the last `forget`.
   template <typename T>
   std::vector<T> all() const {
     std::vector<T> found;
@@ -161,7 +161,7 @@ class agent_story {
   bool did() const {
     return !all<T>().empty();
   }
-  // Position of the first effect of a kind, to compare orders.
+  // The position of the first effect of a kind, for comparing orders.
   template <typename T>
   std::size_t index_of() const {
     std::size_t index = 0;
@@ -182,15 +182,15 @@ class agent_story {
 
   timers timing;
   bool daemon_acks = true;
-  bool daemon_is_here = false;  // in the agent's own process
+  bool daemon_is_here = false;  // within the agent's own process
   bool leader_acks = true;
-  std::map<std::uint64_t, bool> silent_members;  // tethers that beat no more
+  std::map<std::uint64_t, bool> silent_members;  // tethers that no longer beat
   bool members_succeeded = false;                // what their beats say
   std::uint16_t tether_port = 29500;
-  std::uint64_t epoch = 0;  // of the daemon
+  std::uint64_t epoch = 0;  // the daemon's
   std::uint64_t desired_seq = 0;
-  status sent;    // the newest
-  hello greeted;  // the newest
+  status sent;    // the latest
+  hello greeted;  // the latest
   std::size_t statuses = 0;
   std::optional<core::leave> left;
 
@@ -219,18 +219,18 @@ class agent_story {
     if (leader_acks) tell(core::tether_acked{machine_.round(), effect.beat.seq});
   }
   void react(const core::ack_member& effect) {
-    // A member beats again one heartbeat later; here with the next status, to need no clock.
+    // A member beats again one heartbeat later, which here is at the next status, without a clock.
     if (!silent_members[effect.tether]) waiting_beats_[effect.tether] = effect.seq + 1;
   }
 
  public:
-  // Each attached member that was answered sends its next beat.
+  // Every attached member that was answered sends its next beat.
   void members_beat() {
     const std::map<std::uint64_t, std::uint64_t> beats = std::exchange(waiting_beats_, {});
     for (const auto& [tether, seq] : beats)
       tell(core::member_beat{tether, {seq, members_succeeded}});
   }
-  // Time with beats of all members that are not silent.
+  // Time passes, with beats of all members that are not silent.
   void pass_with_members(duration by) {
     for (duration gone{}; gone < by; gone += timing.heartbeat_interval) {
       pass(timing.heartbeat_interval);

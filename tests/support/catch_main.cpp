@@ -1,5 +1,5 @@
 #define CATCH_CONFIG_MAIN
 #include "tests/support/catch.hpp"
 
-// A line for each event while a program runs: what tests/runner reads.
+// Reports an event on each line while a program runs, for tests/runner.
 #include <catch2/catch_reporter_teamcity.hpp>

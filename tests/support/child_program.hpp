@@ -1,4 +1,5 @@
-// A program of the build under test: started with its output in pipes, read line by line, killed.
+// A program of the build under test: it is started with its output in pipes, read by lines, and
+// killed.
 #pragma once
 
 #include "launcher/process/boost_spawner.hpp"
@@ -21,7 +22,7 @@
 
 namespace ddprun::launcher {
 
-// Waits for the end of a process that need not be a child of ours.
+// Waits for the end of a process, which need not be our child.
 class process_watch {
  public:
   explicit process_watch(pid_t pid)
@@ -30,7 +31,7 @@ class process_watch {
   pid_t pid() const { return pid_; }
 
   bool gone_within(std::chrono::milliseconds limit) const {
-    if (!handle_) return true;  // it was gone before
+    if (!handle_) return true;  // it had already ended
     pollfd entry{handle_.get(), POLLIN, 0};
     return ::poll(&entry, 1, static_cast<int>(limit.count())) == 1;
   }
@@ -40,7 +41,7 @@ class process_watch {
   unique_fd handle_;
 };
 
-// The folder of the running test program holds the helpers too.
+// The helpers are in the folder of the running test program.
 inline std::string built_program(const std::string& name) {
   return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
 }
@@ -79,7 +80,7 @@ class child_program {
   int output_fd() const { return output_.get(); }
   void kill(int signal) const { ::kill(pid_, signal); }
 
-  // The exit status as waitpid gives it.
+  // The wait status, as waitpid returns it.
   int wait() {
     int status = 0;
     ::waitpid(pid_, &status, 0);
@@ -87,7 +88,7 @@ class child_program {
     return status;
   }
 
-  // The next line of standard output or error, without its newline. Fails the test when none comes.
+  // The next line of standard output or error, without its newline. Fails the test if none comes.
   std::string line() { return next_line(output_, output_buffer_); }
   std::string error_line() { return next_line(errors_, errors_buffer_); }
 
@@ -99,7 +100,7 @@ class child_program {
     }
   }
 
-  // All that is left, to the end of the pipe.
+  // The rest of the output, to the end of the pipe.
   std::string rest() { return read_all(output_, output_buffer_); }
   std::string errors_rest() { return read_all(errors_, errors_buffer_); }
 

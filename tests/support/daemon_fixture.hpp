@@ -1,4 +1,4 @@
-// A whole daemon on a real port of loopback, and the loop that it runs on.
+// A whole daemon on a real loopback port, and its event loop.
 #pragma once
 
 #include "rendezvous/server/server.hpp"
@@ -31,7 +31,7 @@ struct daemon_fixture {
     port = *opened;
   }
 
-  // Runs until the peer has heard a line with this in it.
+  // Runs until the peer has received a text that contains `words`.
   bool hears(raw_peer& peer, const std::string& words) {
     return run_until(io, [&] { return peer.heard().find(words) != std::string::npos; });
   }

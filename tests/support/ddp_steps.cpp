@@ -1,8 +1,8 @@
-// Twenty steps of a small network on each of the launcher's ranks, in every way in which
-// distributed_data_parallel works, with an average of its weights. tests/interop/ddp_steps.py is
-// the same in Python; the test lays their figures side by side.
+// Runs twenty steps of a small network on each of the launcher's ranks, in every mode of
+// distributed_data_parallel, with an average of its weights. tests/interop/ddp_steps.py is the same
+// in Python; the test compares the results of both.
 //
-//   ddp_steps FOLDER        // writes FOLDER/RANK: "mode name values..." a line
+//   ddp_steps FOLDER        // writes lines "mode name values..." to FOLDER/RANK
 #include "worker/torch/distributed_data_parallel.hpp"
 #include "worker/torch/exponential_moving_average.hpp"
 #include "worker/torch/model_tensors.hpp"
@@ -35,7 +35,7 @@ constexpr std::int64_t batch = 6;
 using answer = std::pair<torch::Tensor, std::optional<torch::Tensor>>;
 
 struct network : torch::nn::Module {
-  // `uses_all`: a part that some passes leave out takes part.
+  // `uses_all` includes the part that some passes leave out.
   virtual answer forward(torch::Tensor values, bool uses_all) = 0;
 };
 
@@ -56,7 +56,7 @@ struct Net : network {
   torch::nn::Linear last;
 };
 
-// Images of 2x4, and BatchNorm over them.
+// Images of 2x4 pixels, with a BatchNorm2d.
 struct Convolutional : network {
   Convolutional()
       : first(register_module("first",
@@ -72,7 +72,7 @@ struct Convolutional : network {
   torch::nn::Linear last;
 };
 
-// One layer twice, under two names.
+// One layer used twice, under two names.
 struct Sharing : network {
   Sharing()
       : first(register_module("first", torch::nn::Linear(8, 8))),
@@ -100,7 +100,7 @@ struct Words : network {
   torch::nn::Linear last;
 };
 
-// float32, then float64.
+// Layers in float32, then in float64.
 struct Mixed : network {
   Mixed()
       : first(register_module("first", torch::nn::Linear(8, 16))),
@@ -139,7 +139,7 @@ std::shared_ptr<network> network_of(const std::string& way) {
   return std::make_shared<Net>();
 }
 
-// Whole numbers divided by 101: the same in every language.
+// Integers divided by 101, which are the same in every language.
 torch::Tensor values_of(std::int64_t rank, std::int64_t step) {
   auto values = torch::empty({batch, 8});
   for (std::int64_t row = 0; row < batch; ++row) {
@@ -158,7 +158,7 @@ torch::Tensor labels_of(std::int64_t rank, std::int64_t step) {
   return labels;
 }
 
-// As Python's parameters() has them.
+// The parameters in the order of Python's parameters().
 std::vector<torch::Tensor> trained_of(const torch::nn::Module& net) {
   std::vector<torch::Tensor> all;
   for (const auto& [name, parameter] : parameters_once(net))
@@ -200,7 +200,7 @@ std::vector<way> ways() {
   add("bf16").compression = gradient_compression::bf16;
   add("uneven");
   add("uneven_unused").find_unused_parameters = true;
-  add("uneven_own_buffers").broadcast_buffers = false;  // and rank 0 is the last
+  add("uneven_own_buffers").broadcast_buffers = false;  // rank 0 finishes last
   for (const char* name : {"conv", "shared", "sparse", "mixed", "outputs"})
     add(name);
   add("outputs_unused").find_unused_parameters = true;
@@ -260,7 +260,7 @@ void train(process_group& group, const way& how, std::ofstream& to) {
   write(to, how.name, "buffers", net->buffers());
   std::vector<torch::Tensor> averages;
   for (const auto& each : average.tensors()) {
-    // PyTorch averages a count too, and rounds it down.
+    // PyTorch also averages integer buffers, and rounds the result down: compare floats only.
     if (each.average.is_floating_point()) averages.push_back(each.average);
   }
   write(to, how.name, "averages", averages);

@@ -1,12 +1,12 @@
-// Effort is how much of an exhaustive or randomised test is done. A test names its cases by number,
-// from 0 on, and asks here which of them to take: all of them in tests/run's `thorough`, which sets
-// DDPRUN_TEST_EFFORT=thorough; a sample of them otherwise (`quick`), and a quarter of that sample
-// under a sanitizer. The sample is spread over all cases and differs from run to run, so that in
-// some runs each case is taken. Its seed is printed when it is first drawn; DDPRUN_SEED=N takes the
-// sample of that run again.
+// Chooses how many cases of an exhaustive or randomised test run. A test numbers its cases from 0
+// and asks here which of them to run: all of them in tests/run's `thorough`, which sets
+// DDPRUN_TEST_EFFORT=thorough; otherwise (`quick`) a sample, and under a sanitizer a quarter of
+// that. The sample is spread over all cases and differs from run to run, so that every case is run
+// some time. Its seed is printed when it is first drawn; DDPRUN_SEED=N repeats the sample of that
+// run.
 //
-// What may run a test by chance must be true in each case: a test whose cases are to fail somewhere
-// (a checker's own) takes all.
+// A test of a sample must hold for each case. A test that needs some of its cases to fail (such as
+// a checker's own) runs all.
 //
 // Thread rule: any thread, as long as none changes the environment.
 #pragma once
@@ -26,7 +26,7 @@
 
 namespace ddprun::tests {
 
-// Throws std::runtime_error for a word that it does not know.
+// Throws std::runtime_error for an unknown value of DDPRUN_TEST_EFFORT.
 inline bool is_thorough() {
   const char* const text = std::getenv("DDPRUN_TEST_EFFORT");
   const std::string_view word = text == nullptr ? "" : text;
@@ -36,8 +36,8 @@ inline bool is_thorough() {
                            "\": it may be quick or thorough");
 }
 
-// DDPRUN_SEED, or one that is drawn once a process; printed either way. Throws std::runtime_error
-// for one that is no number.
+// DDPRUN_SEED, or a seed that is drawn once for each process. It is printed either way. Throws
+// std::runtime_error if DDPRUN_SEED is not a number.
 inline std::uint64_t sample_seed() {
   static const std::uint64_t seed = [] {
     std::uint64_t value = std::random_device()();
@@ -55,15 +55,15 @@ inline std::uint64_t sample_seed() {
   return seed;
 }
 
-// `most` of the numbers below `count`, in order: one of each of so many stretches of equal length.
-// All of them if `most` is `count` or more.
+// Draws `most` of the numbers below `count`, in order: one from each of `most` stretches of equal
+// length. Returns all numbers if `most` is `count` or more.
 inline std::vector<std::uint64_t> spread_sample(std::uint64_t count, std::uint64_t most,
                                                 std::uint64_t seed) {
   most = std::min(most, count);
   std::vector<std::uint64_t> sample;
   std::mt19937_64 random(seed);
   for (std::uint64_t index = 0; index < most; ++index) {
-    // Without a product that could overflow: the first count % most stretches are one longer.
+    // Avoid a product, which could overflow: the first count % most stretches are one longer.
     const std::uint64_t length = count / most;
     const std::uint64_t longer = count % most;
     const std::uint64_t from = index * length + std::min(index, longer);
@@ -72,7 +72,7 @@ inline std::vector<std::uint64_t> spread_sample(std::uint64_t count, std::uint64
   return sample;
 }
 
-// Which of the cases 0 to count - 1 to take.
+// The cases to run, of 0 to count - 1.
 inline std::vector<std::uint64_t> cases_to_take(std::uint64_t count, std::uint64_t quick_most) {
   if (is_thorough()) return spread_sample(count, count, 0);
   const std::uint64_t most = is_sanitized ? (quick_most + 3) / 4 : quick_most;

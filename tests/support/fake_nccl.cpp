@@ -12,13 +12,13 @@ using ddprun::tests::nccl;
 struct ncclComm {
   int ranks;
   int rank;
-  int looks_left;               // until it is no longer in progress
-  ncclComm_t* place = nullptr;  // of what is split off, which is told with the end
+  int looks_left;               // polls until it is no longer in progress
+  ncclComm_t* place = nullptr;  // where to store the split-off part when it is done
   ncclComm_t part = nullptr;
 };
 
 namespace {
-// Of the thread's group.
+// The communicator of this thread's open group.
 ncclComm_t grouped = nullptr;
 }  // namespace
 
@@ -146,7 +146,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
     ++nccl().open;
   }
   *part = nullptr;
-  // As NCCL 2.28: in progress, and it does not say so.
+  // Like NCCL 2.28, which reports success while the split is in progress.
   const ncclResult_t code = enqueue(std::move(call), comm);
   return code == ncclInProgress ? ncclSuccess : code;
 }

@@ -1,6 +1,5 @@
-// NCCL and the CUDA runtime as one rank sees them, without a GPU: linked in their place by the unit
-// tests of worker/nccl. It moves no data; it says what it was asked, and answers what the test
-// tells it to.
+// NCCL and the CUDA runtime as one rank sees them, without a GPU. The unit tests of worker/nccl
+// link it in place of both. It moves no data, but records its calls and answers what the test sets.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +19,16 @@ struct nccl_call {
   void* stream = nullptr;
 };
 
-// Everything that the test sets, and sees.
+// What the test sets, and what it can check.
 struct fake_nccl {
   int version = 22809;
   int gpus = 8;
-  int cuda_code = 0;          // of cudaGetDeviceCount and cudaSetDevice
-  int looks_until_done = 2;   // at what is in progress, before it is
-  bool never_done = false;    // what is in progress stays so
-  int call_code = 0;          // of what is enqueued; 0: it is in progress
-  int asynchronous_code = 0;  // of NCCL's own threads
-  int stream_code = 0;        // 0: it is through
+  int cuda_code = 0;          // returned by cudaGetDeviceCount and cudaSetDevice
+  int looks_until_done = 2;   // polls until a call has completed
+  bool never_done = false;    // no call ever completes
+  int call_code = 0;          // returned when enqueuing; 0: in progress
+  int asynchronous_code = 0;  // reported by NCCL's own threads
+  int stream_code = 0;        // 0: completed
   bool stream_is_busy = false;
   std::string last_error;
 
@@ -39,13 +38,13 @@ struct fake_nccl {
   bool is_blocking = true;
   std::vector<std::string> ids;  // hexadecimal, of the last init
   int group_depth = 0;
-  int open = 0;  // communicators
+  int open = 0;  // communicators that exist
   int aborted = 0;
-  int looks = 0;  // at what is in progress
+  int looks = 0;  // polls so far
   std::vector<nccl_call> calls;
 };
 
-// The only one. A test begins with a fresh one.
+// The only instance. A test starts with a fresh one.
 fake_nccl& nccl();
 fake_nccl& fresh_nccl();
 

@@ -1,9 +1,9 @@
-// A fake_spawner is a spawner without processes: what the real one has of the kernel are values
-// here, which a test sets and looks at. It holds its user to what spawner.hpp asks for: nobody is
-// reaped twice or before the end, and no group is looked for while its leader is a zombie.
+// A spawner without processes: what the real one gets from the kernel are values here, which a test
+// sets and checks. It enforces the rules of spawner.hpp: a process is reaped once and only after
+// its end, and a group is not looked for while its leader is a zombie.
 //
-// A process does nothing by itself. A signal that ends it is seen at once in the table, and told by
-// `deliver`, as all that a handler is called for.
+// A process does nothing by itself. A signal that ends it takes effect in the table at once, and is
+// reported by `deliver`, like every event.
 #pragma once
 
 #include "launcher/process/spawner.hpp"
@@ -24,17 +24,17 @@ struct fake_process {
   spawn_request request;
   spawn_handlers handlers;
   bool is_stuck = false;      // in the kernel: no signal ends it or its children
-  bool ignores_term = false;  // and all other signals that can be ignored
+  bool ignores_term = false;  // and every other signal that can be ignored
   bool has_executed = false;
   bool has_ended = false;
   bool is_reaped = false;
   bool could_not_start = false;
-  int children = 0;                 // in its group, besides itself; they hold its pipes...
-  bool children_are_quiet = false;  // ... or not
+  int children = 0;                 // others in its group; they hold its pipes...
+  bool children_are_quiet = false;  // ... or do not
   int holders_elsewhere = 0;        // of its pipes, outside of the group
   exit_status status;
-  std::vector<int> signals;  // that were sent to the group
-  pipe_ends output, errors;  // the write ends, where there are pipes
+  std::vector<int> signals;  // sent to the group
+  pipe_ends output, errors;  // the write ends, if there are pipes
 
   bool has_open_pipes() const {
     return !has_ended || (children > 0 && !children_are_quiet) || holders_elsewhere > 0;
@@ -43,12 +43,12 @@ struct fake_process {
 
 class fake_spawner final : public spawner {
  public:
-  // What the test does.
-  std::optional<start_failure> refusal;  // of all that is to be spawned; none: there is room
-  std::optional<start_failure> failure;  // of all that is to be executed
-  bool exec_hangs = false;               // of those spawned from now on
-  bool makes_pipes = false;              // else their ends are only in the table
-  bool has_handles = true;               // for those that it adopts
+  // What the test sets and does.
+  std::optional<start_failure> refusal;  // for all spawns; none: they succeed
+  std::optional<start_failure> failure;  // for all execs
+  bool exec_hangs = false;               // of processes spawned from now on
+  bool makes_pipes = false;              // otherwise the pipes exist only in the table
+  bool has_handles = true;               // for adopted processes
 
   fake_process& operator[](pid_t pid) {
     REQUIRE(table_.count(pid) == 1);
@@ -64,7 +64,7 @@ class fake_spawner final : public spawner {
       if (executed) executed();
     });
   }
-  // As by itself, or by a signal that it did not ignore.
+  // The process exits by itself, or by a signal that it did not ignore.
   void end(pid_t pid, exit_status status) {
     fake_process& one = (*this)[pid];
     if (one.has_ended) return;
@@ -74,7 +74,7 @@ class fake_spawner final : public spawner {
     told_.push_back([pid, status, ended = one.handlers.ended] { ended(pid, status); });
     close_pipes(one);
   }
-  // It is stuck no more: what was sent meanwhile has its effect.
+  // The process is no longer stuck: a SIGKILL sent meanwhile takes effect.
   void free(pid_t pid) {
     fake_process& one = (*this)[pid];
     one.is_stuck = false;
@@ -98,7 +98,7 @@ class fake_spawner final : public spawner {
     close_pipes(one);
   }
 
-  // One thing that has happened; false: nothing has.
+  // Delivers one event. False if there is none.
   bool deliver() {
     if (told_.empty()) return false;
     const auto next = std::move(told_.front());
@@ -107,7 +107,7 @@ class fake_spawner final : public spawner {
     return true;
   }
 
-  // Nothing of all that was ever spawned is left.
+  // True if no spawned process is left.
   bool has_nothing_left() const {
     for (const auto& [pid, one] : table_) {
       if (!one.is_reaped || one.children > 0) return false;
@@ -115,7 +115,7 @@ class fake_spawner final : public spawner {
     return true;
   }
 
-  // Spawner.
+  // The interface of spawner.
   spawn_result spawn(const spawn_request& request, spawn_handlers handlers) override {
     if (refusal) return *refusal;
     const pid_t pid = ++last_pid_;
@@ -134,7 +134,7 @@ class fake_spawner final : public spawner {
       child.errors = std::move(one.errors.read);
     }
     if (failure) {
-      // As the real one, which reaps it before it tells.
+      // Like the real one, it reaps the process before it reports the failure.
       one.has_ended = one.is_reaped = one.could_not_start = true;
       close_pipes(one);
       told_.push_back([why = *failure, failed = one.handlers.failed] { failed(why); });
@@ -193,7 +193,7 @@ class fake_spawner final : public spawner {
     one.errors.write.reset();
   }
 
-  pid_t last_pid_ = 1'000'000'000;  // of nobody: a number that leaks to the system hits nothing
+  pid_t last_pid_ = 1'000'000'000;  // no real process has such a pid, if one leaks out
   std::map<pid_t, fake_process> table_;
   std::deque<std::function<void()>> told_;
 };

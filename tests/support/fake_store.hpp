@@ -1,13 +1,13 @@
-// A server on loopback that plays a part, on a thread of its own, for tests of a client: it reads
-// what it is told to await and says what it is told to say, byte by byte if need be.
+// A scripted server on loopback with a thread of its own, for tests of a client: it reads as many
+// bytes as it is told to, and sends what it is told to, byte by byte if need be.
 //
 //   fake_store store([](fake_store::peer& client) {
 //     client.hear(10);
 //     client.say("SSH-2.0-");
 //   });
 //
-// The part is played for each connection in turn; when it returns the connection is closed. The
-// destructor ends the connection that is open, so that a part that waits for ever ends.
+// The script runs for each connection in turn, and the connection is closed when it returns. The
+// destructor closes an open connection, which ends a script that waits on it.
 #pragma once
 
 #include "tests/support/catch.hpp"
@@ -28,7 +28,7 @@ class fake_store {
   class peer {
    public:
     explicit peer(boost::asio::ip::tcp::socket& socket) : socket_(socket) {}
-    // False when the connection ended before that.
+    // False if the connection ended first.
     bool hear(std::size_t bytes) {
       heard.resize(bytes);
       boost::system::error_code error;
@@ -40,16 +40,16 @@ class fake_store {
       boost::asio::write(socket_, boost::asio::buffer(bytes.data(), bytes.size()), error);
       return !error;
     }
-    // Takes VALIDATE and PING, and answers.
+    // Reads VALIDATE and PING, and answers.
     bool greet() { return hear(10) && say(heard.substr(6)); }
-    // Until the client has closed, or the test ends.
+    // Returns when the client has closed, or the test ends.
     void stay() {
       while (hear(1)) {
       }
     }
-    // When the part returns, the connection ends with a reset.
+    // The connection ends with a reset when the script returns.
     void reset_at_the_end() { socket_.set_option(boost::asio::socket_base::linger(true, 0)); }
-    std::string heard;  // by the last `hear`
+    std::string heard;  // read by the last `hear`
 
    private:
     boost::asio::ip::tcp::socket& socket_;

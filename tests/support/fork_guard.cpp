@@ -1,8 +1,8 @@
-// Preloaded into ddprun (LD_PRELOAD): ends a child of it that uses the heap between fork and exec.
+// Preloaded into ddprun (LD_PRELOAD): ends a child that uses the heap between fork and exec.
 //
-// Another thread may hold the heap's lock at the moment of the fork, and the child's copy of it is
-// then never let go. glibc's own malloc puts that right in the child; that of a sanitizer, or
-// another one that is preloaded, does not, and such a child hangs for ever.
+// Another thread may hold the heap's lock at the time of the fork, and the child's copy of it is
+// then never released. glibc's malloc repairs that in the child, but a sanitizer's, or another
+// preloaded one, does not, and the child hangs forever.
 #include <cstdlib>
 #include <cstring>
 #include <sys/prctl.h>
@@ -17,14 +17,14 @@ void __libc_free(void*);
 
 namespace {
 
-pid_t owner = 0;  // of this image; none in a program that is not ddprun
+pid_t owner = 0;  // the process of this image; 0 in programs other than ddprun
 
 template <std::size_t size>
 void say(const char (&text)[size]) {
   [[maybe_unused]] const auto written = ::write(2, text, size - 1);
 }
 
-// The guardian is forked while there is one thread, and has a name of its own.
+// The guardian may use the heap: it is forked while there is one thread, and has another name.
 bool is_named_as_we_are() {
   char name[16] = {};
   ::prctl(PR_GET_NAME, name);

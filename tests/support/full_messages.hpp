@@ -1,4 +1,4 @@
-// Messages in which no field has the value that it has when it is absent.
+// Messages in which no field has the value that stands for its absence.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -86,7 +86,7 @@ inline hello full_hello() {
   value.address = "10.0.0.2";
   value.own_address = "10.0.0.3";
   value.hosts_daemon = true;
-  value.script = "eval.py";  // not that of the job: else it is not said
+  value.script = "eval.py";  // differs from the job's; otherwise it is not sent
   value.job = started_job{"a2", "train.py", "10:31", "node-a"};
   value.settings.nodes_min = 1;
   value.settings.nodes_max = 4;

@@ -1,5 +1,5 @@
-// What of rendezvous/glibc stands in for glibc, called as programs call it, on whatever glibc there
-// is. Prints its version, and "ok" for each thing that is as it should be.
+// Calls what rendezvous/glibc replaces in glibc, as programs call it, on whichever glibc is
+// installed. Prints the version of glibc, and "ok" for each check that passes.
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -35,7 +35,7 @@ int throwing_order(const void*, const void*) {
   throw std::runtime_error("out of qsort");
 }
 
-// The unwinder goes through a frame of libc, for which it asks the loader.
+// The unwinder must pass a frame of libc, for which it asks the loader.
 bool exceptions_pass_libc() {
   int numbers[] = {3, 1, 2};
   try {

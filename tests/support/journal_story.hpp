@@ -1,4 +1,4 @@
-// Records as an earlier daemon has kept them, and who was in their rounds.
+// Records as an earlier daemon persisted them, and the members of their rounds.
 #pragma once
 
 #include "tests/support/run_story.hpp"
@@ -18,7 +18,7 @@ inline core::run_options keeping(std::optional<core::run_record> remembered = {}
   return options;
 }
 
-// Of two nodes that were in a round when their daemon died, with one restart used.
+// A record of two nodes that were in a round when their daemon died, with one restart used.
 inline core::run_record open_record() {
   core::run_record record;
   record.run_id = "story";
@@ -61,7 +61,7 @@ inline fake_node& survivor(run_story& story, const std::string& name, std::uint3
   return who;
 }
 
-// A node that an earlier daemon let wait in this instance, and that comes back to this one.
+// A node that waited in this instance of an earlier daemon, and that returns to this one.
 inline fake_node& back_from_waiting(run_story& story, const std::string& name,
                                     const run_settings& settings, instance_id instance) {
   fake_node& who = story.node(name, settings);

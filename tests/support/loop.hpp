@@ -1,4 +1,4 @@
-// Runs an io_context until something has come true, for tests over real sockets on loopback.
+// Runs an io_context until a condition holds, for tests over real loopback sockets.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -14,9 +14,9 @@
 
 namespace ddprun::tests {
 
-// True as soon as `done()` holds; false if it does not within a limit that only a hang reaches.
-// What it waits for may come of another thread, with nothing to do here: `io` is kept from ending,
-// for one that has ended would be asked again and again.
+// Returns true as soon as `done()` holds, or false after a limit that only a hang reaches. The
+// condition may come true on another thread while `io` has nothing to do, so `io` is kept from
+// running out of work.
 template <typename Done>
 bool run_until(boost::asio::io_context& io, Done done,
                std::chrono::seconds limit = std::chrono::seconds(60)) {
@@ -32,7 +32,7 @@ bool run_until(boost::asio::io_context& io, Done done,
   return true;
 }
 
-// All that is ready now, and no waiting.
+// Runs all handlers that are ready now, without waiting.
 inline void run_ready(boost::asio::io_context& io) {
   if (io.stopped()) io.restart();
   while (io.poll() != 0) {
@@ -53,7 +53,8 @@ inline std::pair<tcp::socket, tcp::socket> socket_pair(boost::asio::io_context& 
   return {std::move(near), acceptor.accept()};
 }
 
-// What a raw peer has heard so far, without waiting; `closed` tells that it has heard the end.
+// What a raw peer has received so far, without waiting; `closed` is true after the end of the
+// stream.
 class raw_peer {
  public:
   explicit raw_peer(tcp::socket socket) : socket_(std::move(socket)) { socket_.non_blocking(true); }

@@ -1,6 +1,5 @@
-// A rank that checks everything of worker/nccl/communicator against what each collective must give,
-// on memory of its GPU. Up to 80 ranks will do, also one. It says what it has checked, a line
-// each, and ends with 1 at the first element that is wrong.
+// A rank that checks worker/nccl/communicator: the result of each collective, on memory of its GPU,
+// for 1 to 80 ranks. Prints a line for each check, and exits with 1 at the first wrong element.
 #include "worker/environment.hpp"
 #include "worker/nccl/communicator.hpp"
 
@@ -25,7 +24,7 @@ void check(cudaError_t code, const char* what) {
     throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(code));
 }
 
-// What the element of that rank is to begin with: small whole numbers, whose sums are exact.
+// The initial value of a rank's element: small integers, whose sums are exact.
 template <typename T>
 T value(std::uint32_t rank, std::size_t at) {
   return static_cast<T>((rank + 1) * 3 + at % 7);
@@ -38,7 +37,7 @@ class device_memory {
     check(cudaMalloc(reinterpret_cast<void**>(&data_), size_ * sizeof(T)), "cudaMalloc");
     check(cudaMemcpy(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice),
           "cudaMemcpy to the GPU");
-    // It may return while the data is on its way, and our stream does not wait for this one.
+    // cudaMemcpy may return before the data has arrived, and our stream does not wait for this one.
     check(cudaStreamSynchronize(nullptr), "cudaMemcpy to the GPU");
   }
   explicit device_memory(std::size_t size) : device_memory(std::vector<T>(size)) {}
@@ -59,7 +58,7 @@ class device_memory {
   std::size_t size_;
 };
 
-// `made(at)` for each element.
+// A vector of `made(at)` for each element.
 template <typename T, typename Maker>
 std::vector<T> filled(std::size_t size, Maker made) {
   std::vector<T> values(size);
@@ -152,7 +151,7 @@ void gather_and_scatter(ranks& here) {
   here.expect("all_gather", whole, [](std::size_t at) {
     return value<float>(static_cast<std::uint32_t>(at / count), at % count);
   });
-  // Now all have the same: the part of this rank, as often as there are ranks.
+  // All ranks now hold the same: the sum of this rank's part is the part times the number of ranks.
   here.all().reduce_scatter(whole.span(), part.span(), reduction::sum, here.stream());
   here.expect("reduce_scatter", part, [&](std::size_t at) {
     return value<float>(here.rank(), at) * static_cast<float>(here.size());
@@ -170,7 +169,7 @@ void send_and_receive(ranks& here) {
   });
   here.expect("ring of sends", to, [&](std::size_t at) { return value<std::int64_t>(before, at); });
   if (here.size() == 1) return;
-  // From the first to the last, one call on each, none on those between.
+  // Send from the first rank to the last: one call on each, and none on the ranks in between.
   const std::uint32_t last = here.size() - 1;
   if (here.rank() == 0) here.all().send(from.span(), last, here.stream());
   if (here.rank() == last) {
@@ -206,7 +205,7 @@ void check_all(ranks here) {
   many_small(here);
 }
 
-// Even and odd ranks, in reverse order; and one part that leaves the last rank out.
+// Splits into even and odd ranks, in reverse order, and into a part without the last rank.
 void split(communicator& all, cudaStream_t stream) {
   const std::uint32_t rank = all.rank();
   const std::uint32_t size = all.world_size();
@@ -249,12 +248,12 @@ void run() {
 }  // namespace
 
 int main() {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a block that ends within a line would be two lines
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // block buffering could cut a line in two
   try {
     run();
     return 0;
   } catch (const std::exception& error) {
-    // Without the destructors: they would wait for a GPU that waits for another rank.
+    // Skip the destructors, which would wait for a GPU that waits for another rank.
     std::fprintf(stderr, "nccl_collectives: %s\n", error.what());
     std::fflush(nullptr);
     std::_Exit(1);

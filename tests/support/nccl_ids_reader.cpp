@@ -1,5 +1,5 @@
-// A worker that reads the launcher's ids of NCCL, wherever they are, and shows them. No NCCL is
-// linked: what it speaks it is told, as in "nccl_ids_reader 23007".
+// A worker that reads the launcher's NCCL ids, from wherever they are, and prints them. It does not
+// link NCCL; its argument is the version to pretend, as in "nccl_ids_reader 23007".
 #include "worker/nccl_id.hpp"
 #include "worker/nccl_ids.hpp"
 

@@ -1,4 +1,4 @@
-// Takes all descriptors that this process may still open, of 256, until it is destroyed.
+// Limits this process to 256 descriptors and uses all of them up, until it is destroyed.
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"

@@ -1,4 +1,4 @@
-// A node_of_files is a folder with the files in which the kernel describes a node.
+// A folder with the files in which the kernel describes a node.
 #pragma once
 
 #include "tests/support/temporary_folder.hpp"

@@ -1,5 +1,4 @@
-// A member story with timers of which no two fall on one moment, for what is to happen to the
-// millisecond.
+// A member story whose timers never coincide, for tests that are exact to the millisecond.
 #pragma once
 
 #include "tests/support/agent_story.hpp"
@@ -23,7 +22,7 @@ struct odd_story : agent_story {
   }
 };
 
-// The moment of the first effect of a kind, from `story.now()`; more than a minute: never.
+// The time from `story.now()` to the first effect of a kind; more than `most` if it never comes.
 template <typename Effect>
 duration until(agent_story& story, duration most = std::chrono::seconds(70)) {
   const time_point from = story.now();

@@ -1,5 +1,5 @@
 // Nodes as they were in round 7 of instance 42 when their daemon died, and the daemon that is
-// started after it: it waits 10 s for them.
+// started after it, which waits 10 s for them.
 #pragma once
 
 #include "tests/support/run_story.hpp"

@@ -1,4 +1,5 @@
-// How long a test waits for what comes at once when all is well: a limit that only a hang reaches.
+// How long a test waits for something that normally comes at once: a limit that only a hang
+// reaches.
 #pragma once
 
 #include <chrono>

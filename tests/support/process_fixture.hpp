@@ -1,4 +1,4 @@
-// What a test of real processes needs: an executor, a spawner, a writer into two files, and a loop
+// What a test of real processes needs: an executor, a spawner, a writer to two files, and a loop
 // that runs a group of workers to its end, with a generous limit.
 #pragma once
 
@@ -26,7 +26,7 @@ namespace ddprun::launcher {
 
 inline constexpr std::chrono::seconds test_limit{30};
 
-// The whole content of a file, from its beginning.
+// The whole content of a file.
 inline std::string content_of(int fd) {
   std::string text;
   char chunk[65536];
@@ -37,7 +37,7 @@ inline std::string content_of(int fd) {
   return text;
 }
 
-// Whether the process has not run its last instruction yet; an unreaped zombie has.
+// True until the process has run its last instruction; an unreaped zombie has.
 inline bool runs(pid_t pid) {
   for (const auto& entry : list_processes()) {
     if (entry.pid == pid) return !entry.dead;
@@ -69,7 +69,7 @@ struct process_fixture {
     return command;
   }
 
-  // Runs the executor until `done`; fails the test after the limit.
+  // Runs the executor until `done` returns true. Fails the test at the limit.
   void run_until(const std::function<bool()>& done) {
     const auto deadline = std::chrono::steady_clock::now() + test_limit;
     io.restart();
@@ -77,7 +77,7 @@ struct process_fixture {
       if (std::chrono::steady_clock::now() >= deadline) {
         FAIL("nothing happened in the limit; " << (failure ? failure->describe() : ""));
       }
-      // In slices, because `done` may look at what the writer's thread does.
+      // Run in slices, because `done` may depend on the writer's thread.
       if (io.run_one_for(std::chrono::milliseconds(5)) == 0) io.restart();
     }
   }
@@ -107,7 +107,7 @@ struct process_fixture {
     return ends;
   }
 
-  // Everything written so far; ends the writer.
+  // Ends the writer, and returns everything that was written.
   std::string output() {
     REQUIRE(out->finish(test_limit));
     return content_of(output_file.get());

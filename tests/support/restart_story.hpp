@@ -1,4 +1,4 @@
-// How a story's rounds fail where the rules on restarts are at work.
+// The settings and failures of stories about the rules for restarts.
 #pragma once
 
 #include "tests/support/run_story.hpp"
@@ -7,7 +7,7 @@
 
 namespace ddprun::tests {
 
-// With the rules that nodes_of leaves out.
+// With the rules that nodes_of turns off.
 inline run_settings restarting(std::uint32_t nodes_min, std::uint32_t nodes_max,
                                std::uint32_t quick_failures = 2, std::uint32_t restarts = 9) {
   run_settings settings = nodes_of(nodes_min, nodes_max, restarts);
@@ -17,7 +17,7 @@ inline run_settings restarting(std::uint32_t nodes_min, std::uint32_t nodes_max,
   return settings;
 }
 
-// Its worker fails by itself, and all stop.
+// The node's worker fails by itself, and all nodes stop.
 inline void fail_round(run_story& story, fake_node& who, int code, const std::string& text = {}) {
   cause why = run_story::cause_of(who, cause_class::exit, code);
   why.text = text;

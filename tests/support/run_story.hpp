@@ -1,8 +1,8 @@
-// A run story tells a run's machine what happens at its agents, in simulated time, and shows what
-// each agent was told last.
+// A run story feeds a run's machine with the events of its agents, in simulated time, and shows
+// what each agent was last told.
 //
-// `fake_node` is an agent reduced to its words: it keeps the status that it would send. The story
-// hands every effect to the nodes, so that `node.wanted` is the newest desired state.
+// A `fake_node` stands for an agent by its messages: it holds the status that it would send. The
+// story applies every effect to the nodes, so that `node.wanted` is the latest desired state.
 #pragma once
 
 #include "rendezvous/core/run/run.hpp"
@@ -18,14 +18,14 @@ namespace ddprun::tests {
 struct fake_node {
   hello greeting;
   status state;
-  connection_id connection = 0;  // 0: none
+  connection_id connection = 0;  // 0: not connected
   std::string peer_address = "10.0.0.1";
   std::string local_address = "10.0.0.100";
 
-  // What the daemon said.
+  // What the daemon has sent.
   desired wanted;
   std::uint64_t answered = 0;
-  bool answered_before_wanted = false;  // was ever answered while `wanted` said nothing
+  bool answered_before_wanted = false;  // an answer came while `wanted` was still empty
   std::size_t desired_count = 0;
   std::string refusal;
   int refusal_code = 0;
@@ -75,7 +75,7 @@ class run_story {
     if (run_.view(now).instance == next_instance_) ++next_instance_;
   }
 
-  // Sends the node's status as it stands.
+  // Sends the node's current status.
   void say(fake_node& who) {
     ++who.state.seq;
     step(core::status_received{who.connection, who.state});
@@ -99,7 +99,7 @@ class run_story {
   void goodbye(fake_node& who) { step(core::goodbye_received{std::exchange(who.connection, 0)}); }
   void guardian(const fake_node& who) { step(core::guardian_reported{who.greeting.session}); }
 
-  // Moves the clock by `by`, stopping at every deadline. Only those named keep silent.
+  // Advances the clock by `by`, stopping at every deadline. All nodes but `silent` ones send beats.
   void pass(duration by, const std::vector<const fake_node*>& silent = {}) {
     const time_point end = now + by;
     const duration beat = std::chrono::milliseconds(500);
@@ -123,7 +123,7 @@ class run_story {
     }
   }
 
-  // The leader opens its service; every member gets as far as running.
+  // The leader opens its service, and every member gets as far as running.
   void start_round() {
     fake_node& leader = node_in(desired_phase::prepare);
     obey(leader);
@@ -144,7 +144,7 @@ class run_story {
     }
   }
 
-  // Everybody who was told to stop does.
+  // Every node that was told to stop does so.
   void stop_all() {
     for (fake_node& who : nodes_) {
       if (who.connection == 0 || who.wanted.phase != desired_phase::stop) continue;
@@ -153,7 +153,7 @@ class run_story {
     }
   }
 
-  // As this node tells of its round; of its first worker, where it has a place.
+  // A cause in this node's round, of its first worker if it has an assignment.
   static cause cause_of(const fake_node& who, cause_class kind, int code = 0) {
     cause why;
     why.round = who.state.round;
@@ -179,7 +179,7 @@ class run_story {
     say(who);
   }
 
-  // What obeying makes of the status: instance, round and the number obeyed.
+  // Obeys `wanted`: takes over its instance, round and number.
   static void obey(fake_node& who) {
     const desired& wanted = who.wanted;
     if (wanted.instance == 0 || wanted.seq <= who.state.desired_seq) return;
@@ -196,7 +196,7 @@ class run_story {
     }
   }
 
-  // After a fence: everything is killed, the node joins anew.
+  // After a fence: all workers are killed, and the node joins again.
   void rejoin(fake_node& who) {
     const std::uint64_t seq = who.state.seq;
     who.state = {};
@@ -229,7 +229,7 @@ class run_story {
     if (disk_answers) disk_answers_now();
   }
 
-  // All that was asked for is kept.
+  // Every record that was requested is persisted.
   void disk_answers_now() {
     if (std::exchange(told_revision, revision) != revision) step(core::record_persisted{revision});
   }
@@ -241,7 +241,7 @@ class run_story {
 
   time_point now = origin;
   std::vector<std::string> notes;
-  std::optional<core::run_record> kept;  // the newest that was asked for
+  std::optional<core::run_record> kept;  // the last record to persist
   std::uint64_t revision = 0;
   std::uint64_t told_revision = 0;
   std::size_t times_kept = 0;
@@ -279,7 +279,7 @@ class run_story {
     }
   }
 
-  std::deque<fake_node> nodes_;  // references to nodes stay valid
+  std::deque<fake_node> nodes_;  // a deque, so that references stay valid
   std::uint64_t session_ = 0;
   connection_id connection_ = 0;
   std::string run_id_;
@@ -287,8 +287,8 @@ class run_story {
   core::run run_;
 };
 
-// Stories fail at once, again and again, and go on at once: those of quick_failures_test.cpp ask
-// for the rest.
+// Without a limit on quick failures or a backoff, since stories fail at once, again and again. The
+// tests in quick_failures_test.cpp set both.
 inline run_settings nodes_of(std::uint32_t nodes_min, std::uint32_t nodes_max,
                              std::uint32_t restarts_max = 3) {
   run_settings settings;
@@ -300,7 +300,7 @@ inline run_settings nodes_of(std::uint32_t nodes_min, std::uint32_t nodes_max,
   return settings;
 }
 
-// Two nodes, a and b, of which both workers run in round 1; a leads.
+// Two nodes, a and b, whose workers all run in round 1; a leads.
 struct pair_story : run_story {
   explicit pair_story(run_settings settings = nodes_of(2, 2)) {
     a = &joined("a", settings);

@@ -1,5 +1,5 @@
-// Says what indices the sampler gives: a line "length world_size rank shuffle drop_last seed epoch"
-// of numbers in, a line of indices out.
+// Prints the sampler's indices: reads lines "length world_size rank shuffle drop_last seed epoch"
+// of numbers, and writes a line of indices for each.
 #include "worker/distributed_sampler.hpp"
 
 #include <iostream>

@@ -1,5 +1,5 @@
-// Whether a sanitizer looks on: then all takes ten times as long, and a test that tries each of
-// many steps in each of many ways may try fewer (effort.hpp).
+// Whether a sanitizer is active. Everything then takes about ten times as long, so a test of many
+// combinations may try fewer of them (effort.hpp).
 #pragma once
 
 namespace ddprun::tests {

@@ -1,5 +1,5 @@
-// Expands each list on its command line as ddprun does: a line for each, names with blanks between
-// them, or "none".
+// Expands each list on its command line as ddprun does. Prints a line for each: the names separated
+// by spaces, or "none".
 #include "launcher/hosts/slurm/node_list.hpp"
 
 #include <cstdio>

@@ -1,10 +1,10 @@
-// A short job under a launcher, with a snapshot in it that leads to nothing.
+// A short job under a launcher, one of whose snapshots leads to a crash.
 //
 //   snapshot_job FOLDER
 //
-// From the beginning it saves steps 10 and 20, and crashes. From step 20 it crashes at once, as
-// with a state that makes the next step's loss NaN; from any other one it saves five steps later
-// and ends well. Rank 0 says "resumed STEP".
+// Without a snapshot it saves steps 10 and 20, and crashes. From step 20 it crashes at once, as
+// with a state that makes the next step's loss NaN. From any other step it saves five steps later
+// and succeeds. Rank 0 prints "resumed STEP".
 #include "worker/snapshot/snapshots.hpp"
 
 #include <cinttypes>
@@ -21,7 +21,7 @@ constexpr std::uint64_t bad_step = 20;
 constexpr int crashed = 9;
 
 void save(snapshots& kept, std::uint64_t step) {
-  (void)kept.progress(step);  // how it went comes with wait()
+  (void)kept.progress(step);  // wait() returns its error
   std::string bytes = "model of step " + std::to_string(step);
   tensor_view model;
   model.name = "model";
@@ -43,7 +43,7 @@ int run(const std::string& folder) {
   const std::uint64_t step = kept.resumed() ? kept.resumed()->info.step : 0;
   if (here.rank == 0) std::printf("resumed %" PRIu64 "\n", step);
   if (step == bad_step) {
-    // Rank 0 has to have said it: it is ended with the others.
+    // Let rank 0 print first: this rank's crash would end it too.
     if (here.rank != 0) ::pause();
     return crashed;
   }

@@ -1,10 +1,10 @@
-// One rank that goes on from the newest snapshot and saves one after the other, to be killed.
+// One rank that resumes from the newest snapshot and saves one after the other until it is killed.
 //
 //   snapshot_saver FOLDER STORE_PORT ROUND RANK WORLD_SIZE
 //
-// Says "resumed STEP", with "wrong" behind it when the bytes are not those of that step, and
-// "saved STEP" for each that is there for all ranks. In every other round both ranks write what all
-// have alike.
+// Prints "resumed STEP", followed by "wrong" if the bytes are not those of that step, and "saved
+// STEP" for each snapshot that is complete on all ranks. In every other round both ranks write the
+// replicated state.
 #include "worker/snapshot/snapshots.hpp"
 
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace ddprun::worker;
 
-// Enough for several writes.
+// Large enough for several writes.
 std::string bytes_of(std::uint64_t step, std::uint32_t rank) {
   std::string bytes(300'000 + step % 997, static_cast<char>('a' + step % 26));
   return bytes + std::to_string(step) + "/" + std::to_string(rank);

@@ -1,10 +1,10 @@
-// Ranks of a job that save a state of several tensors, or find it again.
+// Ranks of a job that save a state of several tensors, or read it back.
 //
 //   snapshot_shares save FOLDER WRITERS     saves step 10 and ends
 //   snapshot_shares save-pieces FOLDER 0    saves steps 10 and 20, with a piece of "moments" each
-//   snapshot_shares resume FOLDER           says "rank R: step 10, right, and its own"; of another
-//                                           number of ranks "right, and its region"
-//   snapshot_shares hand-on FOLDER          the same; what one rank reads goes over the job store
+//   snapshot_shares resume FOLDER           prints "rank R: step 10, right, and its own", or
+//                                           "right, and its region" for another number of ranks
+//   snapshot_shares hand-on FOLDER          the same; one rank reads and sends over the job store
 //   snapshot_shares read FOLDER             the same, without opening the folder as a job
 //
 // Tensor "model.N" has the bytes (N * 31 + index) % 251; "generator" is the rank as text, and
@@ -31,7 +31,7 @@ using namespace ddprun::worker;
 constexpr std::size_t tensors = 7;
 constexpr std::uint64_t moments_bytes = 12'000;
 
-// What a rank has of "moments".
+// This rank's region of "moments".
 tensor_region region_of(const environment& here) {
   const std::uint64_t begin = moments_bytes * here.rank / here.world_size;
   const std::uint64_t end = moments_bytes * (here.rank + 1) / here.world_size;
@@ -110,7 +110,7 @@ std::string compare(const resumed_snapshot& found, const environment& here) {
              : "another generator";
 }
 
-// In the place of a process group's.
+// Replaces a process group's broadcast.
 byte_broadcast over_the_store(const environment& here) {
   std::string problem;
   auto opened = store_client::from_environment(here, std::chrono::seconds(60), problem);

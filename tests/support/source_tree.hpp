@@ -1,5 +1,5 @@
-// The sources that this program was built from, for tests that read a page beside the code. Not a
-// path that is compiled in: the compiler cache serves every clone.
+// The sources that this program was built from, for tests that compare a page with the code. The
+// path is not compiled in, because the compiler cache serves several clones.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace ddprun::tests {
 
-// From CMake's own note in the build folder, whose bin/ holds this program.
+// Taken from CMake's cache in the build folder, whose bin/ contains this program.
 inline std::filesystem::path source_tree() {
   const auto build = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
   std::ifstream cache(build / "CMakeCache.txt");

@@ -1,10 +1,10 @@
-// Saves a state of many GiB that is nearly all zeros, as one rank, on a file system that makes
-// holes of them; finds it again, and says how much memory that took.
+// Saves a state of many GiB that is nearly all zeros, as one rank, on a file system that stores
+// zeros as holes; then reads it back and prints how much memory that took.
 //
 //   sparse_snapshot FOLDER GIB
 //
-// Each tensor is a GiB, of which the first and the last bytes are its own. Says "GIB GiB written
-// and read; at most MIB MiB of memory, MIB MiB on the disk".
+// Each tensor is one GiB, of which only the first and the last bytes are not zero. Prints "GIB GiB
+// written and read; at most MIB MiB of memory, MIB MiB on the disk".
 #include "tests/worker/snapshot/hooked_disk.hpp"
 #include "worker/snapshot/snapshots.hpp"
 
@@ -70,12 +70,12 @@ class disk_of_holes final : public tests::hooked_disk {
   }
 };
 
-// Memory that is nowhere until it is written to.
+// Memory that is allocated only when it is written to.
 char* sparse_memory(std::size_t bytes) {
   void* const made = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (made == MAP_FAILED) throw std::runtime_error(last_system_error().message());
-  (void)::madvise(made, bytes, MADV_NOHUGEPAGE);  // a byte that is written takes no 2 MiB
+  (void)::madvise(made, bytes, MADV_NOHUGEPAGE);  // so that one byte does not take 2 MiB
   return static_cast<char*>(made);
 }
 

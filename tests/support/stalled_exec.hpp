@@ -1,8 +1,8 @@
-// A program that whoever executes it hangs at, as one on a file system that does not answer.
+// A program on which exec hangs, like one on a file system that does not answer.
 //
-// The file has a write lease of ours: the kernel lets its opening, and so exec, wait until we give
-// the lease back, or for /proc/sys/fs/lease-break-time (45 s). Needs no rights. Unlike with a dead
-// NFS server, the one that waits can be killed.
+// We hold a write lease on the file, so the kernel blocks opening it, and thus exec, until we
+// release the lease or for /proc/sys/fs/lease-break-time (45 s). This needs no privileges. Unlike
+// with a dead NFS server, the waiting process can be killed.
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"
@@ -26,7 +26,7 @@ class stalled_exec {
     folder_ = name;
     std::ofstream(program()) << "#!/bin/sh\n" << script << "\n";
     ::chmod(program().c_str(), 0755);
-    ::signal(SIGIO, SIG_IGN);  // "give it back"
+    ::signal(SIGIO, SIG_IGN);  // the kernel's request to release the lease
     lease_ = unique_fd(::open(program().c_str(), O_RDONLY | O_CLOEXEC));
     REQUIRE(::fcntl(lease_.get(), F_SETLEASE, F_WRLCK) == 0);
   }
@@ -42,7 +42,7 @@ class stalled_exec {
   std::string program() const { return folder_ + "/program"; }
   void let_go() { lease_.reset(); }
 
-  // Whether somebody hangs there now: the lease is to be given back.
+  // True while a process hangs there: the kernel then wants the lease back.
   bool is_waited_for() const { return ::fcntl(lease_.get(), F_GETLEASE) != F_WRLCK; }
 
  private:

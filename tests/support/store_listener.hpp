@@ -1,7 +1,7 @@
-// A store on one port of this host, without the rest of a daemon: it accepts on the reactor's own
-// loop and serves a keyspace. For tests and benchmarks of the store alone.
+// A store on one loopback port, without the rest of a daemon: it accepts on the reactor's own loop
+// and serves a keyspace. For tests and benchmarks of the store alone.
 //
-// Thread rule: that of the reactor; listen() before it runs.
+// Thread rule: that of the reactor; call listen() before it runs.
 #pragma once
 
 #include "rendezvous/store/session.hpp"
@@ -25,7 +25,7 @@ class store_listener {
   store_listener(const store_listener&) = delete;
   store_listener& operator=(const store_listener&) = delete;
 
-  // On 127.0.0.1; port 0 picks a free one.
+  // Listens on 127.0.0.1; port 0 picks a free port.
   error_code listen(std::uint16_t port) {
     door_->socket.reset(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int fd = door_->socket.get();
@@ -48,12 +48,12 @@ class store_listener {
   }
   store::keyspace& space() const { return *door_->space; }
 
-  // A fresh keyspace; connections of the old one are cut.
+  // Starts a fresh keyspace, and closes the connections of the old one.
   void renew() {
     const auto old = std::exchange(door_->space, std::make_shared<store::keyspace>(door_->options));
     old->cut();
   }
-  // No connection is taken any more; those that are here end politely.
+  // Accepts no further connections, and lets the existing ones finish.
   void finish(std::function<void()> ended) {
     stop();
     door_->space->finish();

@@ -1,6 +1,6 @@
-// Serves one TCPStore keyspace for tests and benchmarks: prints its port and runs until its
-// standard input ends or a signal comes, so that it cannot outlive the test that started it.
-// "renew" on a line of its own hands the port on to a fresh keyspace.
+// Serves one TCPStore keyspace for tests and benchmarks: prints its port, and runs until its
+// standard input ends or a signal comes, so that it cannot outlive its test. A line "renew"
+// replaces the keyspace by a fresh one.
 //
 //   store_server [PORT]
 #include "rendezvous/net/descriptor_limit.hpp"

@@ -1,5 +1,5 @@
-// Asks a TCPStore what it is told on standard input, with worker/store_client, and prints each
-// answer on a line: how tests that are written in Python use the client. Values are hexadecimal.
+// Calls worker/store_client as told on standard input and prints each result on a line, so that
+// tests in Python can use the client. Values are hexadecimal.
 //
 //   store_talker HOST PORT
 //   > set KEY VALUE          < ok
@@ -66,7 +66,7 @@ class talker {
  public:
   explicit talker(store_client store) : store_(std::move(store)) {}
 
-  // What the line asks for, as a line.
+  // Executes a line, and returns the result as a line.
   std::string answer(const std::string& line) {
     std::istringstream words(line);
     std::string name;
@@ -74,7 +74,7 @@ class talker {
     words_.clear();
     for (std::string word; words >> word;)
       words_.push_back(word);
-    words_.resize(std::max<std::size_t>(words_.size(), 3));  // what is missing is empty
+    words_.resize(std::max<std::size_t>(words_.size(), 3));  // missing words are empty
     if (const auto found = writes_.find(name); found != writes_.end()) {
       return found->second() ? "error " + store_.problem() : "ok";
     }
@@ -91,7 +91,7 @@ class talker {
   std::int64_t number(std::size_t index) const { return std::atoll(words_[index].c_str()); }
   std::string value(std::size_t index) const { return from_hex(words_[index]); }
   deadline within(std::size_t index) const { return std::chrono::milliseconds(number(index)); }
-  // The words from there on that are not empty.
+  // The words from `first` on that are not empty.
   strings keys(std::size_t first) const {
     strings all;
     for (std::size_t index = first; index < words_.size(); ++index)

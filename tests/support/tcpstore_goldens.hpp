@@ -1,5 +1,5 @@
-// The bytes of every TCPStore request, as torch 2.11's client was seen to send them (BARRIER: as
-// 2.15's does). Spaces in the hexadecimal text mean nothing.
+// The bytes of every TCPStore request, recorded from torch 2.11's client (BARRIER: from 2.15's).
+// Spaces in the hexadecimal text are ignored.
 #pragma once
 
 #include "rendezvous/protocol/tcpstore.hpp"
@@ -35,7 +35,7 @@ inline std::string hex(std::string_view text) {
   return bytes;
 }
 
-// A length as it stands before a string.
+// A length, as it precedes a string.
 inline std::string length_of(std::uint64_t value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }

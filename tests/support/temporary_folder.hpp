@@ -1,4 +1,4 @@
-// A folder that goes with its test.
+// A folder that is removed at the end of its test.
 #pragma once
 
 #include "tests/support/catch.hpp"
@@ -12,7 +12,7 @@
 
 namespace ddprun::tests {
 
-// Empty where there is no such file.
+// Empty if the file does not exist.
 inline std::string content_of(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
@@ -29,7 +29,7 @@ struct temporary_folder {
   temporary_folder(const temporary_folder&) = delete;
   temporary_folder& operator=(const temporary_folder&) = delete;
 
-  // Its path; with just this mode, whatever the umask.
+  // Creates a file with exactly this mode, whatever the umask is, and returns its path.
   std::string file(const std::string& name, const std::string& content, int mode) const {
     const std::string whole = path + "/" + name;
     std::ofstream(whole) << content;

@@ -1,13 +1,12 @@
-// A small agent for the tests of processes: workers, guardian, writer and nothing of a rendezvous.
+// A small agent for tests of processes: workers, a guardian and a writer, but no rendezvous.
 //
 //   test_agent [--no-guardian] [--tell ADDRESS PORT BYTES] [--unless-refused] [--prefix]
-//   [--drain-limit MS]
-//              [--output-limit MS] [--queue BYTES] [--late BYTES] SCRIPT...
+//              [--drain-limit MS] [--output-limit MS] [--queue BYTES] [--late BYTES] SCRIPT...
 //
 // Runs each script with sh as one worker. Prints "guardian PID" and, when all are started, "worker
-// PID" for each, then what the workers print. SIGTERM kills the workers. Ends with the code of the
-// last worker that failed, and then "end: ..." for each on standard error, with what is lost of it;
-// with 9 where the reader of its output was given up.
+// PID" for each, then the workers' output. SIGTERM kills the workers. Exits with the code of the
+// last worker that failed, or with 9 if it gave up on the reader of its output. Before that it
+// prints "end: ..." on standard error for each worker, with what was lost of its output.
 #include "launcher/process/boost_spawner.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
@@ -109,7 +108,7 @@ int main(int argc, char** argv) {
     };
     const auto say = [&, print](const std::string& line) {
       out.say(line + "\n");
-      boost::asio::post(io, print);  // the new one, once it is there
+      boost::asio::post(io, print);  // the new guardian's pid, once it exists
     };
     guard = std::make_unique<guardian>(io.get_executor(), spawn, std::move(forked), say);
     guard->mark(session_mark());

@@ -1,4 +1,4 @@
-// What worker/torch does with tensors on a GPU, one line for each check.
+// Checks worker/torch with tensors on a GPU. Prints one line for each check.
 #include "worker/run.hpp"
 #include "worker/snapshot/reader.hpp"
 #include "worker/snapshot/snapshots.hpp"
@@ -59,16 +59,16 @@ struct folder {
   std::string path;
 };
 
-// Gives the GPU so much to do on the current stream that what follows is still to be done when the
-// host has gone on.
+// Queues enough work on the current stream that later work is still pending after the host has gone
+// on.
 void keep_busy(c10::Device device) {
   auto factor = torch::full({8192, 8192}, 1e-4, torch::TensorOptions(device));
   for (int round = 0; round < 20; ++round)
     factor = factor.mm(factor);
 }
 
-// The copy is made by another thread, as the saver's, while the GPU is busy with what was given to
-// it before.
+// Another thread makes the copy, as the saver's does, while the GPU is still busy with earlier
+// work.
 bool fetches_behind_the_stream(c10::Device device) {
   const c10::impl::VirtualGuardImpl gpu(device.type());
   const c10::StreamGuard on(gpu.getStreamFromGlobalPool(device));
@@ -81,7 +81,8 @@ bool fetches_behind_the_stream(c10::Device device) {
   return copy.eq(7).all().item<bool>();
 }
 
-// Of many lengths and orders, one longer than all the pinned memory that it comes through.
+// Tensors of many sizes and layouts, one of them larger than the pinned memory that it passes
+// through.
 std::vector<std::pair<std::string, torch::Tensor>> tensors_of_many_kinds(c10::Device device) {
   const auto options = torch::TensorOptions(device);
   const auto whole = torch::arange(30'000'001, options.dtype(torch::kInt));
@@ -181,7 +182,7 @@ bool leaves_no_trace(worker::process_group& group, c10::Device device) {
 
 bool loads_into_pinned_memory(c10::Device device) {
   const auto batch = torch::ones({1000});
-  torch::Tensor pinned;  // as by a loader's thread
+  torch::Tensor pinned;  // made on a thread, as by a data_loader
   std::thread([&] { pinned = worker::pinned_for(device, batch); }).join();
   const auto there = pinned.to(device, /*non_blocking=*/true);
   return pinned.is_pinned() && torch::equal(there.cpu(), batch);
@@ -205,7 +206,7 @@ bool trains_in_bfloat16(worker::process_group& group, c10::Device device) {
   return is_right;
 }
 
-// Of a machine that has no memory to pin.
+// A machine that has no memory to pin.
 struct no_pinned_memory final : at::HostAllocator {
   c10::DataPtr allocate(std::size_t) override { TORCH_CHECK(false, "no memory to pin"); }
   void copy_data(void*, const void*, std::size_t) const override {}

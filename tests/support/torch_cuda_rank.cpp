@@ -1,4 +1,4 @@
-// A rank whose tensors are on a GPU: sums ranks over NCCL, on LibTorch.
+// A rank with tensors on a GPU: adds up ranks over NCCL, on LibTorch.
 #include "worker/torch_cuda/nccl_backend.hpp"
 
 #include <ATen/ops/full.h>
@@ -17,7 +17,7 @@ int main() {
     auto sum = at::full({1024}, static_cast<double>(here.rank + 1), at::TensorOptions(device));
     group.all_reduce_sum(sum);
     std::printf("rank %u: %g\n", here.rank, sum.min().item<double>());
-    // One more group, which goes with the whole, and work that nobody has waited for.
+    // Another group, which is closed with the first, and work that nobody has waited for.
     auto part = group.subgroup({0});
     for (int more = 0; part && more < 100; ++more)
       part->all_reduce_sum(sum);

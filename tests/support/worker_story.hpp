@@ -1,8 +1,9 @@
-// A worker story plays everything round workers::worker_group_machine in simulated time: the
+// A worker story plays everything around workers::worker_group_machine in simulated time: the
 // processes (a fake_spawner), the search for programs, the reader of our output, and strays. It
-// writes down what is told, and when.
+// records what is reported, and when.
 //
-// Whatever a story is about, it holds the rules to what must always be so: one final word for each
+// In every story it checks the invariants: one final report for each worker, no report after the
+// last, no reaping of a live process, and no missed deadline.
 // worker, none after the last, nobody reaped who lives, and no deadline that has passed.
 #pragma once
 
@@ -25,7 +26,7 @@ class worker_story {
     workers::place from = 0;
     bool holds_pipes = false;
     bool is_stuck = false;
-    pid_t holder = -1;  // whose pipes; filled in
+    pid_t holder = -1;  // whose pipes; set by the story
   };
 
   static workers::limits limits() {
@@ -45,7 +46,7 @@ class worker_story {
   explicit worker_story(std::size_t count, workers::limits values = limits())
       : machine_(values, count), seats_(count) {}
 
-  // What happens.
+  // Events.
   void tell(const workers::event& what) {
     step(what);
     settle();
@@ -62,9 +63,9 @@ class worker_story {
     start();
     REQUIRE(said("all started"));
   }
-  // Moves the clock while the loop stands still.
+  // Advances the clock while the loop stands still.
   void freeze(workers::duration by) { move_clock(now_ + by); }
-  // Moves the clock, from deadline to deadline.
+  // Advances the clock, from deadline to deadline.
   void pass(workers::duration by) {
     const workers::time_point until = now_ + by;
     while (true) {
@@ -82,7 +83,7 @@ class worker_story {
     system.end(seats_[worker].pid, status);
     settle();
   }
-  // It lives on, for another round; it must ignore what it is sent.
+  // The worker survives for another round; its process must then ignore signals.
   void leaves(workers::place worker) {
     const bool is_heard = !seats_[worker].is_told;
     seats_[worker].lives_on = is_heard;
@@ -112,7 +113,7 @@ class worker_story {
     if (one.holds_pipes) system.let_go_of_pipes(one.holder);
     settle();
   }
-  // Our own reader takes nothing, or goes on.
+  // Our own reader is blocked, or continues.
   void reader_stops() {
     if (!blocked_since_) blocked_since_ = now_;
   }
@@ -121,7 +122,7 @@ class worker_story {
     blocked_since_.reset();
     settle();
   }
-  // Hears what has come meanwhile: after a change of `system` or `strays`.
+  // Delivers pending events, for instance after a change of `system` or `strays`.
   void settle() {
     while (!is_deaf && hear_one()) {
     }
@@ -134,11 +135,11 @@ class worker_story {
     return true;
   }
 
-  // What is seen.
+  // Observations.
   bool said(const std::string& word) const {
     return std::find(words.begin(), words.end(), word) != words.end();
   }
-  // When it was said first, from the beginning of the story.
+  // When the word was first reported, since the start of the story.
   workers::duration when(const std::string& word) const {
     INFO("never said: " << word);
     const auto found = std::find(words.begin(), words.end(), word);
@@ -152,7 +153,7 @@ class worker_story {
     REQUIRE(is_spawned(worker));
     return system[seats_[worker].pid];
   }
-  bool is_sought() const { return sought_.has_value(); }  // some worker's program
+  bool is_sought() const { return sought_.has_value(); }  // for some worker's program
   bool is_attached(workers::place worker) const { return seats_[worker].attached; }
   bool is_told(workers::place worker) const { return seats_[worker].is_told; }
   workers::worker_group_machine& machine() { return machine_; }
@@ -160,16 +161,16 @@ class worker_story {
   fake_spawner system;
   std::vector<stray> strays;
   bool search_hangs = false;
-  bool is_deaf = false;  // all answers and events wait, but for those that are told
+  bool is_deaf = false;  // delivers only what a test tells itself
   std::vector<std::string> words;
   int spawns = 0, looks = 0, stray_looks = 0, reader_looks = 0, children_looks = 0;
-  bool are_kept = false;  // what was left behind
+  bool are_kept = false;  // left-behind processes are kept
   std::vector<workers::place> released, forgotten;
 
  private:
   struct seat {
     pid_t pid = -1;
-    bool attached = false;  // its pipes
+    bool attached = false;  // its pipes are attached
     bool hurried = false;
     bool is_told = false;
     bool lives_on = false;
@@ -246,7 +247,7 @@ class worker_story {
   }
   void apply(const workers::signal_group& effect) {
     const pid_t pid = seats_[effect.worker].pid;
-    // Else its start has failed, and that is not heard yet.
+    // Otherwise its start has failed, which the machine has not heard yet.
     if (pid > 0 && !system[pid].could_not_start) REQUIRE(system.owns(pid));
     system.signal_group(pid, effect.signal);
   }
@@ -289,7 +290,7 @@ class worker_story {
   }
   void apply(const workers::forget_group& effect) { forgotten.push_back(effect.worker); }
 
-  // Words.
+  // Reports.
   void apply(const workers::tell_all_started&) {
     REQUIRE_FALSE(said("all started"));
     say("all started");
