@@ -1,8 +1,8 @@
-"""Ports that somebody else has when ddprun wants them.
+"""Ports that another program uses when ddprun wants them.
 
-ddprun tries for 3 s, and this process may have to wait for its turn for longer. What was done to an
-agent while it tried was done in time if no more than that has passed since before its start, by the
-clock. What may have come too late, to an agent that has given up, says nothing: it is done again.
+ddprun tries for 3 s, and this process may have to wait longer than that for its turn. An action on
+an agent was in time if no more than 3 s have passed since before the agent's start. An action that
+was too late, on an agent that has given up, is repeated with another agent.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ TIMES = 20
 
 @contextlib.contextmanager
 def busy_port():
-    # A connection that an earlier test has closed may linger on this port: that does no harm here.
+    # A connection of an earlier test may linger on this port, which does no harm here.
     with socket.create_server(("0.0.0.0", free_port())) as other:
         yield other.getsockname()[1]
 
@@ -31,8 +31,8 @@ def has_given_up(agent):
 
 
 def at_a_busy_port(start, act=lambda agent: None):
-    """The agent that `start(port)` has started, and its port, which it has tried in vain: then
-    `act(agent)` was done, and the port is free."""
+    """Returns the agent that `start(port)` has started, and its port. The agent has found the port
+    busy, `act(agent)` was called meanwhile, and the port is free now."""
     for _ in range(TIMES):
         began = time.monotonic()
         with busy_port() as port:

@@ -1,4 +1,4 @@
-"""Cgroups, where this machine allows them: an agent's, for its workers, and those of tests."""
+"""Cgroups, if this machine allows them: an agent's for its workers, and those of tests."""
 
 import os
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from tests.support.cluster import wait_for
 
 
 def own_folder():
-    """Of the cgroup (version 2) that we are in; None where there is none."""
+    """The folder of the cgroup (version 2) that this process is in, or None."""
     lines = Path("/proc/self/cgroup").read_text().splitlines()
     place = next((line[3:] for line in lines if line.startswith("0::/")), None)
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
@@ -40,7 +40,7 @@ def needed():
 
 
 def is_empty(folder):
-    """Whether it can be taken away; or it has been."""
+    """True if it can be removed, or is removed already."""
     try:
         return "populated 0" in (folder / "cgroup.events").read_text()
     except FileNotFoundError:
@@ -53,7 +53,7 @@ def of(agent):
 
 @contextmanager
 def of_memory(limit):
-    """The folder of one with so many bytes of memory, of either version."""
+    """Makes a cgroup with this memory limit in bytes, of either version, and yields its folder."""
     folder = Path("/sys/fs/cgroup/memory") / f"ddprun-test-{os.getpid()}"
     name = "memory.limit_in_bytes"
     if not folder.parent.is_dir():  # version 2
@@ -75,7 +75,7 @@ def of_memory(limit):
 
 
 def memory_left(folder, limit):
-    """Bytes; what is only cached of files is left, too."""
+    """The bytes left; memory that only caches files counts as left."""
     is_first = (folder / "memory.usage_in_bytes").exists()
     used = int((folder / ("memory.usage_in_bytes" if is_first else "memory.current")).read_text())
     stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())

@@ -1,9 +1,8 @@
-"""One chaos episode: three agents and a daemon, faults by plan, checks from the outside.
+"""One chaos episode: three agents and a daemon, planned faults, and checks from outside.
 
-What dies is started again, as a scheduler would. The checks: the watch sees no two rounds at once
-and nothing else that its checker names; after the faults there is a whole round again; agents end
-only when they were told to, with the code for that; at the end all of them with 0, and nothing is
-left.
+A dead process is started again, as by a scheduler. The checks: two rounds never live at once, and
+the checker finds nothing else; after the faults there is a complete round again; agents end only if
+they were told to, with the right exit code; in the end all exit with 0, and nothing is left.
 """
 
 import os
@@ -31,12 +30,12 @@ class ChaosFailure(AssertionError):
 
 
 class Node:
-    """A place where an agent runs: the scheduler's view."""
+    """A node as the scheduler sees it."""
 
     def __init__(self, name):
         self.name = name
-        self.agent = None  # the newest
-        self.told = set()  # signals that this agent was sent
+        self.agent = None  # the latest
+        self.told = set()  # signals sent to this agent
         self.back_at = None
 
 
@@ -62,15 +61,15 @@ class Chaos:
         self.daemon = None
         self.daemon_back_at = None
         self.daemon_told = set()
-        self.node_holds_port = False  # a node's agent holds a daemon where ours was
+        self.node_holds_port = False  # a node's agent holds a daemon on our daemon's port
         self.port = 0
         self.back_after = 0.0
-        self.disturbed_at = time.monotonic()  # the last time that something was done to the run
-        self.may_end_until = 0.0  # agents may leave as the run was ended
+        self.disturbed_at = time.monotonic()  # when the run was last disturbed
+        self.may_end_until = 0.0  # agents may leave until then, as the run was ended
         self.finishing = False
         self.faults = Faults(self)
         self.ticked_at = time.monotonic()
-        self.stood_still = 0.0  # seconds, at most at a time: this process, and so perhaps all
+        self.stood_still = 0.0  # longest pause of this process, s: others may have paused
 
     def say(self, text):
         self.log.append((time.time(), text))
@@ -154,7 +153,7 @@ class Chaos:
             self.fail(f"{node.name} ended with {code}, and nobody told it to")
 
     def tick(self):
-        """To be called in every wait: keeps the scheduler going and checks what was seen."""
+        """Must be called in every wait: runs the scheduler, and checks what was seen."""
         now = time.monotonic()
         self.stood_still = max(self.stood_still, now - self.ticked_at)
         self.ticked_at = now
@@ -167,7 +166,7 @@ class Chaos:
             self.fail("\n".join(text for _, text in self.checker.violations))
         time.sleep(0.005)
 
-    # How long two rounds live at once tells a lot about why.
+    # The time for which two rounds live at once helps to find the cause.
     def let_it_play_out(self):
         until = time.monotonic() + 15
         while self.checker.overlapping() and time.monotonic() < until:
@@ -175,7 +174,8 @@ class Chaos:
             time.sleep(0.02)
 
     def wait(self, what, condition, limit=None, looks=2):
-        """Waits until `condition` holds in two looks; the limit runs from the last disturbance."""
+        """Waits until `condition` holds in `looks` looks; the limit starts at the last disturbance.
+        """
         limit = LIMIT if limit is None else limit
         since = None
         started = time.monotonic()
@@ -193,7 +193,8 @@ class Chaos:
                 self.fail(f"waited {limit:.0f} s in vain for {what}")
 
     def is_whole(self, look):
-        """Everybody is up, nobody is stopped, and one round is whole with all who should be in."""
+        """All programs run, none is stopped, and one round is complete with all nodes that should
+        be in."""
         if self.daemon_back_at is not None and not self.node_holds_port:
             return False
         if self.faults.pending(look):
@@ -235,7 +236,7 @@ class Chaos:
     def until_time_for(self, step):
         if step.when == "settled":
             self.wait("a whole round after the faults", self.is_whole)
-            # What ended the run has ended it by now.
+            # By now the fault that ends the run has taken effect.
             self.may_end_until = min(self.may_end_until, time.monotonic() + 5)
         elif step.when == "gap":
             self.wait("the last worker of a round to be gone", lambda look: self.is_whole(look)
@@ -272,7 +273,7 @@ class Chaos:
         self.nothing_is_left()
 
     def order(self, pid, code):
-        """Tells a worker with which code to end; False when it does not listen (yet, any more)."""
+        """Tells a worker to exit with this code. False if the worker does not read orders now."""
         try:
             handle = os.open(self.cluster.folder / f"orders.{pid}", os.O_WRONLY | os.O_NONBLOCK)
         except OSError:

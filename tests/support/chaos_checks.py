@@ -1,12 +1,11 @@
-"""What must hold in every look at the processes of a run, told without any process.
+"""What must hold in every look at the processes of a run. It needs no real processes.
 
-The checker is fed with looks: at a time, the processes that live, each with its round. It knows
-nothing of how they were found, so that tests can show it what must be an alarm and what must not.
+The checker is given looks: at a time, the live processes, each with its round. It does not know how
+they were found, so that tests can show it what is a violation and what is not.
 
-A look is not atomic: between the first process read and the last, one may have died and another
-one started. Two that are seen together in two looks, one after the other, were alive at once for
-sure: the one that was read first in the first look was still alive in the second look, after the
-other had been read.
+A look is not atomic: while it reads, one process may die and another start. Two processes that are
+seen together in two consecutive looks were certainly alive at the same time: the one that was read
+first in the first look was still alive in the second, after the other had been read.
 """
 
 from dataclasses import dataclass
@@ -14,14 +13,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Seen:
-    """A living process that belongs to a round. (pid, start) is unique while the machine is up."""
+    """A live process of a round. (pid, start) is unique until the machine is rebooted."""
 
     pid: int
     start: int  # clock ticks since boot
     node: str
     instance: str
     round: int
-    is_worker: bool = True  # else a child of one
+    is_worker: bool = True  # otherwise a worker's child
     rank: int = 0
     world_size: int = 1
     restarts: int = 0
@@ -44,16 +43,16 @@ class Seen:
 
 @dataclass
 class Excuse:
-    """A node that cannot end its processes, from `since` until `until`: its guardian stands still
-    with its agent, or is gone. Of an agent that a guardian acted for, only what it started after
-    it was woken is excused, until it had time to see that its place is gone: what lived while it
-    stood still was the guardian's to end before another round began."""
+    """A node that cannot end its processes, from `since` until `until`: its guardian is stopped
+    with its agent, or is gone. If a guardian acted for the agent, only processes that the agent
+    starts after it is woken are excused, until it has had time to notice that it was left out; the
+    guardian had to end all others before another round began."""
 
     node: str
     children_only: bool
     since: float
     until: float = float("inf")
-    started_from: int = 0  # ticks since boot: what was there before is not excused
+    started_from: int = 0  # ticks since boot: older processes are not excused
 
     def covers(self, process, now):
         return (process.node == self.node and self.since <= now <= self.until
@@ -63,7 +62,7 @@ class Excuse:
 
 @dataclass
 class Life:
-    """A process over all looks."""
+    """One process over all looks."""
 
     process: Seen
     first: float
@@ -71,7 +70,7 @@ class Life:
 
 
 class Checker:
-    """Watches over all rounds of an episode. `violations` has what was wrong, once each."""
+    """Checks all rounds of an episode. `violations` lists each violation once."""
 
     def __init__(self):
         self.violations = []
@@ -153,7 +152,7 @@ class Checker:
                             f"{facts}, others of its round {self._facts[key]}")
         if key not in self.rounds:
             self.rounds[key] = now
-            # What a stopped node was about to start when it was stopped comes late, and goes.
+            # A stopped node may start late what it was about to start, and then ends it.
             if not any(each.covers(process, now) for each in self.excuses):
                 self._new_round(now, process)
 
@@ -171,7 +170,7 @@ class Checker:
         if process.restarts < restarts:
             self._violation(("restarts", process.key), now, f"the restart count falls from "
                             f"{restarts} to {process.restarts}: {process}")
-        # A round is charged once, and only for a worker that failed by itself in it.
+        # A round is charged at most once, and only if a worker failed by itself in it.
         failed = sum(1 for key in self.failed
                      if key[0] == instance and newest <= key[1] < process.round)
         if process.restarts - restarts > failed:
@@ -187,7 +186,8 @@ class Checker:
 
 
 def whole_round(processes):
-    """The key of the only round that lives, if its ranks are 0..world-1, each once; else None."""
+    """The key of the only live round, if it has each rank 0..world-1 exactly once; otherwise None.
+    """
     keys = {process.key for process in processes}
     if len(keys) != 1:
         return None

@@ -1,4 +1,4 @@
-"""The faults of the chaos test: how each kind of the plan is done to real processes."""
+"""The faults of the chaos test: how each kind of fault is applied to real processes."""
 
 import os
 import signal
@@ -10,30 +10,31 @@ from tests.support.cluster import LIMIT
 
 # On a machine that is three times as slow everything takes three times as long.
 SLOWNESS = LIMIT / 60
-# How long a guardian takes, at most, until what its agent left is dead.
+# The time within which a guardian has killed what its agent left behind.
 GUARDIAN_LIMIT = 2.0
 
 
 def ticks_now():
-    """As /proc/PID/stat counts the start of a process."""
+    """Now, in the unit of start times in /proc/PID/stat."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 class Faults:
-    """Strikes, remembers who must die of it, and wakes what it stopped."""
+    """Applies faults, remembers which processes must die of them, and wakes those that it stopped.
+    """
 
     def __init__(self, chaos):
         self.chaos = chaos
         self.must_die = set()  # (pid, start)
         self.stopped = []  # (until, pid, start, what, excuse or None)
-        self.sweep = {}  # node name: (until when, started before: its strays are nobody's)
-        self.last = 0.0  # when something was struck or woken
+        self.sweep = {}  # node name: (until when, start ticks: older strays are ended here)
+        self.last = 0.0  # when a process was last struck or woken
 
     @property
     def setting(self):
         return self.chaos.setting
 
-    # What a node that was stopped has to notice that it was, and to end its workers.
+    # The time that a stopped node needs to notice that it was stopped, and to end its workers.
     @property
     def allowance(self):
         return 2 * self.setting.heartbeat + 1.0 * SLOWNESS
@@ -44,12 +45,12 @@ class Faults:
         self.chaos.disturbed()
 
     def pending(self, look):
-        """True while a fault has not had its effect."""
+        """True until every fault has taken effect."""
         self.must_die &= look.identities()
         return bool(self.stopped or self.must_die or self.sweep)
 
     def send(self, pid, start, number, what, group=False):
-        """True when it was still the same process."""
+        """Returns True if it was still the same process."""
         stat = stat_of(pid)
         if stat is None or stat.start != start or not stat.lives:
             self.chaos.say(f"  {what}: pid {pid} is gone")
@@ -66,9 +67,9 @@ class Faults:
             self.must_die.add((pid, start))
 
     def stop(self, pid, start, what, hold, node=None, children_only=False):
-        """SIGSTOP, and SIGCONT when `hold` is over. `node` is that of an agent or a guardian. An
-        agent is excused when it wakes only, and only for what it starts then: until then its
-        guardian has to act for it."""
+        """Sends SIGSTOP, and SIGCONT after `hold`. `node` is given for an agent or a guardian.
+        While an agent is stopped its guardian must act for it, so it is only excused after it
+        wakes, and only for what it starts then."""
         if any((pid, start) == (each[1], each[2]) for each in self.stopped):
             return
         excuse = None
@@ -83,7 +84,8 @@ class Faults:
             excuse.until = 0.0
 
     def due(self):
-        """Wakes whose time has come, and ends the excuses of who died meanwhile."""
+        """Wakes processes whose time has come, and ends the excuses of those that died meanwhile.
+        """
         now = time.monotonic()
         left = []
         for entry in self.stopped:
@@ -107,13 +109,13 @@ class Faults:
         self.sweep_strays(now)
 
     def is_guarded(self, node):
-        """A guardian runs that can end what this agent does not end while it is stopped."""
+        """True if a running guardian can act for this agent while the agent is stopped."""
         guardian = self.chaos.watch.latest.guardian(node.agent.pid)
         return (guardian is not None and guardian not in self.must_die
                 and all(guardian != (each[1], each[2]) for each in self.stopped))
 
     def unguarded(self, node):
-        """Agent and guardian stand still, or are gone, together: nobody is left who could act."""
+        """Agent and guardian are stopped or gone together, so nothing can act for the node."""
         for _, _, _, what, excuse in self.stopped:
             if what == node.name and excuse is not None:
                 excuse.since = min(excuse.since, time.monotonic())
@@ -123,7 +125,7 @@ class Faults:
             self.send(pid, start, signal.SIGCONT, what)
 
     def worker(self, step, node):
-        """The drawn worker of the newest round on this node, or None."""
+        """The drawn worker of the latest round on this node, or None."""
         workers = self.chaos.watch.latest.workers(node.name)
         if not workers:
             self.chaos.say(f"  no worker on {node.name}")
@@ -149,7 +151,7 @@ class Faults:
         return True
 
     def daemon_process(self):
-        """(pid, start, name) of the daemon, or of the agent that it lives in."""
+        """(pid, start, name) of the daemon, or of the agent that contains it."""
         if self.setting.embedded:
             found = self.agent(self.chaos.nodes[0])
             return found and (*found, NODES[0])
@@ -159,7 +161,7 @@ class Faults:
         stat = stat_of(self.chaos.daemon.pid)
         return stat and (self.chaos.daemon.pid, stat.start, "the daemon")
 
-    # These are worker failures: the restart after them is charged, that after all others is not.
+    # These are worker failures: only the restarts after them are charged.
     def failing_worker(self, step, node):
         worker = self.worker(step, node)
         if worker:
@@ -191,7 +193,7 @@ class Faults:
             self.stop(*worker.identity, f"rank {worker.rank} on {node.name}", step.hold)
 
     def agent_kill(self, step, node):
-        # Without a guardian nobody ends what has left its session.
+        # Without a guardian nothing ends processes that have left the worker's session.
         look = self.chaos.watch.latest
         guardian = look.guardian(node.agent.pid)
         if self.setting.strays and (guardian is None or guardian in self.must_die):
@@ -259,7 +261,7 @@ class Faults:
                       children_only=True)
             self.unguarded(node)
 
-    # Agent and guardian are both killed: nobody is left who could end what has left its session.
+    # Agent and guardian are both killed, so nothing ends processes that have left the session.
     def strays_are_nobodys(self, node):
         now = time.monotonic()
         with self.chaos.watch.lock:
@@ -291,7 +293,7 @@ class Faults:
             self.stop(*found, step.hold, what)
 
     def at_the_finish(self):
-        """A standalone daemon may die, or stop, while the workers finish."""
+        """A standalone daemon may die, or be stopped, while the workers finish."""
         if self.setting.embedded or self.setting.finish == "quiet":
             return
         found = self.daemon_process()

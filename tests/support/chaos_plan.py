@@ -1,8 +1,8 @@
 """What a chaos episode does: a pure function of its seed.
 
-Real processes answer a plan a little differently each time; the plan itself (which way to run,
-which faults in which order, how long each lasts, whom it strikes) is the same for the same seed,
-for as long as the episode runs.
+Real processes respond to a plan a little differently each time. The plan itself (how the job runs,
+and the order, kind, duration and targets of the faults) depends only on the seed, however long the
+episode runs.
 """
 
 import random
@@ -17,15 +17,15 @@ class Setting:
 
     seed: int
     embedded: bool  # the daemon lives in node-a's agent
-    nodes_min: int  # of three
+    nodes_min: int  # of three nodes
     workers: int  # on each node
     on_join: str  # wait | restart
     node_timeout: float
-    on_term: str  # what a worker does at SIGTERM: die | slow (then dies of it) | ignore
+    on_term: str  # what a worker does on SIGTERM: die | slow (then die) | ignore
     strays: bool  # each worker leaves a child in a session of its own
-    finish: str  # what happens while the workers are told to finish: quiet | kill | stop (daemon)
-    host_embeds: bool  # node-a is on the daemon's host: it holds one itself when nobody listens
-    pace: str  # calm: most faults find a whole round; hectic: few do
+    finish: str  # what happens to the daemon while the workers finish: quiet | kill | stop
+    host_embeds: bool  # node-a is on the daemon's host, and runs a daemon if there is none
+    pace: str  # calm: most faults strike a complete round; hectic: few do
 
     @property
     def nnodes(self):
@@ -37,7 +37,8 @@ class Setting:
 
     @property
     def conf(self):
-        # orphan_limit: nobody vouches for the dead when agents and guardians are killed together.
+        # orphan_limit: nothing reports the workers' end if agents and guardians are killed
+        # together.
         return (f"node_timeout={self.node_timeout:g},reconnect_grace=1,last_call_timeout=0.3,"
                 "stop_grace=0.5,drain_grace=1,kill_wait=2,settle=0.2,settle_max=1,start_timeout=20,"
                 "join_timeout=120,linger=3,orphan_limit=15")
@@ -45,19 +46,19 @@ class Setting:
 
 @dataclass(frozen=True)
 class Step:
-    """One fault. `when`: settled (`delay` after the run is whole again), delay (that long after the
-    fault before), gap (`delay` after the last worker of a round is gone), round (`delay` after the
-    first worker of a new one)."""
+    """One fault. `when` says what `delay` follows: settled (the run is complete again), delay (the
+    fault before), gap (the last worker of a round is gone), or round (the first worker of a new
+    round has started)."""
 
     number: int
     when: str
     delay: float
     kind: str
     node: int  # index into NODES
-    local: float  # 0 to 1: which of the node's workers
+    local: float  # 0 to 1: selects one of the node's workers
     hold: float  # seconds from SIGSTOP to SIGCONT
-    code: int  # with which a worker ends
-    back_after: float  # seconds until what died of this is started again
+    code: int  # with which a worker exits
+    back_after: float  # seconds until processes that died of it are started again
 
     def __str__(self):
         when = {"settled": "when all is well, then", "delay": "after",
@@ -80,11 +81,11 @@ KINDS = (
     ("guardian_stop", 4),
     ("daemon_kill", 10),
     ("daemon_stop", 8),
-    ("node_kill", 5),  # agent, guardian and workers in one go
+    ("node_kill", 5),  # agent, guardian and workers at once
     ("all_agents_kill", 3),
     ("all_agents_stop", 2),
-    ("run_interrupt", 2),  # Ctrl-C at one agent: ends the run, the scheduler starts it anew
-    ("run_term", 2),  # SIGTERM to all agents, the same
+    ("run_interrupt", 2),  # Ctrl-C at one agent: ends the run, and the scheduler starts it again
+    ("run_term", 2),  # SIGTERM to all agents, with the same effect
 )
 
 ENDS_RUN = ("run_interrupt", "run_term")
@@ -93,7 +94,7 @@ ENDS_RUN = ("run_interrupt", "run_term")
 def setting_of(seed):
     draw = random.Random(f"setting {seed}")
     embedded = draw.random() < 0.2
-    # With fewer than all, an embedded daemon that comes back empty cannot know what still runs.
+    # With fewer nodes, an embedded daemon that comes back empty cannot know what still runs.
     nodes_min = draw.choice((1, 1, 2, len(NODES)))
     nodes_min = len(NODES) if embedded else nodes_min
     return Setting(
@@ -107,13 +108,13 @@ def setting_of(seed):
         strays=draw.random() < 0.5,
         finish=draw.choice(("quiet", "kill", "stop")),
         pace=draw.choice(("calm", "hectic")),
-        # For the same reason.
+        # It needs all nodes, for the same reason.
         host_embeds=draw.random() < 0.5 and nodes_min == len(NODES) and not embedded,
     )
 
 
 def steps_of(setting):
-    """The faults of an episode, without end."""
+    """Yields the faults of an episode, without end."""
     draw = random.Random(f"steps {setting.seed}")
     kinds = [(kind, weight) for kind, weight in KINDS
              if not (kind == "worker_term" and setting.on_term == "ignore")]
@@ -123,10 +124,10 @@ def steps_of(setting):
     while True:
         number += 1
         when = draw.choices(("settled", "delay", "gap", "round"), weights_of_pace)[0]
-        # A round follows the one before within 10 ms when no node was lost.
+        # If no node was lost, the next round follows within 10 ms.
         span = draw.choice((0.02, 1.0))
         delay = draw.random() * {"settled": 0.5, "delay": span, "gap": 0.03, "round": 0.1}[when]
-        # Shorter than the isolation limit, about as long, and longer than the node timeout.
+        # Shorter than the isolation limit, about as long, or longer than the node timeout.
         low, high = draw.choice(((0.02, 0.5), (0.6, 1.2), (1.5, 2.5)))
         yield Step(
             number=number,

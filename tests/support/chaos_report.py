@@ -1,4 +1,4 @@
-"""What a chaos episode tells when it fails: all that is needed to find out why."""
+"""The report of a failed chaos episode: all that is needed to find the cause."""
 
 import json
 import re
@@ -17,7 +17,7 @@ def clock(wall):
 
 
 def rounds_text(checker, wall_offset):
-    """For each round and node: from when to when which ranks were seen."""
+    """For each round and node, the time span in which its ranks were seen."""
     found = defaultdict(list)
     for life in checker.lives.values():
         process = life.process
@@ -34,7 +34,8 @@ def rounds_text(checker, wall_offset):
 
 
 def program_lines(cluster):
-    """(stamp, line) of what every program wrote to stderr; other lines keep their place."""
+    """(stamp, line) of all standard error output; a line without a time follows the one before it.
+    """
     rows = []
     loose = []
     for index, program in enumerate(cluster.programs):
@@ -67,7 +68,7 @@ def read(path):
 
 
 def threads_text(pid, depth=0):
-    """Where each thread of a process, and of its children, stands: for one that hangs."""
+    """Where each thread of a process and its children is waiting, to diagnose a hang."""
     lines = []
     try:
         tasks = sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda task: int(task.name))
@@ -87,7 +88,7 @@ def report(chaos, text):
     setting = chaos.setting
     rows, loose = program_lines(chaos.cluster)
     rows += [(clock(wall), f"{clock(wall)} CHAOS {line}") for wall, line in chaos.log]
-    # A stable sort: what a program wrote in one millisecond stays in order.
+    # The sort is stable, so that a program's lines of one millisecond stay in order.
     rows.sort(key=lambda row: row[0])
     offset = time.time() - time.monotonic()
     checker = chaos.checker
@@ -109,6 +110,6 @@ def report(chaos, text):
         "--- threads",
         *[line for program in chaos.cluster.programs if program.running()
           for line in threads_text(program.pid)],
-        # Once more: of a long log the end is kept.
+        # Repeated, because only the end of a long log is kept.
         text,
     ])

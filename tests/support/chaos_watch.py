@@ -1,7 +1,7 @@
-"""Looks at the processes of one test in /proc, from a thread of its own, many times a second.
+"""Looks at the processes of one test in /proc, on a thread of its own, many times a second.
 
-A look costs 1 to 2 ms: what is not ours is read a few times while it is young (it may yet execute
-something of ours) and then no more, and of what is ours only the state is read again.
+A look costs 1 to 2 ms. The environment of a foreign process is read only while the process is young
+(it may yet execute one of our programs); of our own processes only the state is read again.
 """
 
 import os
@@ -30,7 +30,7 @@ def read_bytes(path):
 
 @dataclass(frozen=True)
 class Stat:
-    """What /proc/PID/stat says."""
+    """The content of /proc/PID/stat."""
 
     name: str
     state: str
@@ -44,14 +44,14 @@ class Stat:
 
 
 def parse_stat(line):
-    # The name may hold spaces and parentheses.
+    # The name may contain spaces and parentheses.
     name, rest = line[line.index("(") + 1:].rsplit(")", 1)
     words = rest.split()
     return Stat(name, words[0], int(words[1]), int(words[3]), int(words[19]))
 
 
 def stat_of(pid):
-    """None for a process that is gone."""
+    """Returns None if the process is gone."""
     try:
         return parse_stat(read_bytes(f"/proc/{pid}/stat").decode(errors="replace"))
     except OSError:
@@ -59,8 +59,8 @@ def stat_of(pid):
 
 
 def parse_environment(data):
-    """{name: value}; None while it cannot be trusted: bash takes the '=' out of one entry after the
-    other while it reads them, in place."""
+    """Returns {name: value}, or None while the data is inconsistent: when bash reads its
+    environment, it removes the '=' of one entry after the other, in place."""
     entries = [entry for entry in data.decode(errors="replace").split("\0") if entry]
     if not all("=" in entry for entry in entries):
         return None
@@ -68,7 +68,7 @@ def parse_environment(data):
 
 
 def seen_from(pid, stat, environment):
-    """A process of a round; `environment` has DDPRUN_ROUND."""
+    """Makes the entry of a process whose `environment` has DDPRUN_ROUND."""
     def get(name):
         return environment.get(name, "")
 
@@ -78,7 +78,8 @@ def seen_from(pid, stat, environment):
         node=get("DDPRUN_NODE_ID"),
         instance=get("DDPRUN_INSTANCE"),
         round=int(get("DDPRUN_ROUND")),
-        # A worker leads its session; what it forks has its name until it executes something.
+        # A worker leads its session; a child that it forks has its name until it executes a
+        # program.
         is_worker=stat.name == WORKER and stat.session == pid,
         rank=int(get("RANK") or 0),
         world_size=int(get("WORLD_SIZE") or 1),
@@ -90,7 +91,7 @@ def seen_from(pid, stat, environment):
 
 @dataclass(frozen=True)
 class Look:
-    """One pass over all processes. `others`: ours without a round, {pid: Stat}."""
+    """One pass over all processes. `others` are our processes without a round, {pid: Stat}."""
 
     number: int
     time: float
@@ -105,7 +106,7 @@ class Look:
         return sorted(found, key=lambda each: (each.round, each.rank))
 
     def guardian(self, agent_pid):
-        """(pid, start) of the living guardian of this agent, or None."""
+        """(pid, start) of the live guardian of this agent, or None."""
         for pid, stat in self.others.items():
             if stat.name == GUARDIAN and stat.parent == agent_pid:
                 return (pid, stat.start)
@@ -117,21 +118,21 @@ class Look:
 
 
 class Scanner:
-    """Finds the marked processes, remembering between looks what cannot change."""
+    """Finds the marked processes, and remembers between looks what cannot change."""
 
     def __init__(self, mark):
         self._mark = mark
         self._foreign = {}  # pid: when it was first seen
         self._rounds = {}  # (pid, start): environment
         self._guardians = set()  # (pid, start)
-        self._ours = set()  # pids without a round in the look before: agents among them
+        self._ours = set()  # pids without a round in the last look, agents among them
         self._number = 0
 
     def look(self):
         self._number += 1
         now = time.monotonic()
         pids = [int(name) for name in os.listdir("/proc") if name[0] in "123456789"]
-        # Numbers are used again; rarely so soon that this would matter.
+        # Process ids are reused, but rarely so soon that it matters.
         listed = set(pids)
         self._foreign = {pid: at for pid, at in self._foreign.items() if pid in listed}
         processes, others, rounds, guardians = [], {}, {}, {}
@@ -145,8 +146,8 @@ class Scanner:
             environment = self._rounds.get(identity)
             if environment is None:
                 environment = self._read(pid)
-                # A guardian that was started again has an empty environment, and for a moment,
-                # which is long on a busy machine, another name.
+                # A guardian that was just started has an empty environment and, for a moment that
+                # can be long on a busy machine, another name.
                 if environment is None and (stat.name == GUARDIAN or stat.parent in self._ours):
                     guardians[pid] = stat
                     continue
@@ -179,7 +180,8 @@ class Scanner:
 
 
 class Watch:
-    """Looks every PERIOD and feeds the checker. Thread rule: `lock` is held while it does."""
+    """Takes a look every PERIOD and passes it to the checker. Thread rule: it holds `lock`
+    meanwhile."""
 
     def __init__(self, mark, checker):
         self.checker = checker
@@ -199,7 +201,7 @@ class Watch:
                     self.checker.look(look.time, look.processes)
                     self._latest = look
                 self._stopping.wait(max(0.0, look.time + PERIOD - time.monotonic()))
-        except Exception as problem:  # a dead watch must not look like a quiet one
+        except Exception as problem:  # a dead watch must not look like one that found nothing
             self._problem = problem
 
     @property

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that no function or constant of one file is taken in place of another. Files of a folder
-are compiled several as one, so what a file declares for itself is seen by its neighbours. Where its
-name is also that of a function or constant of an enclosing namespace, or of a neighbour's own, the
-neighbour takes it, and the compiler says nothing as long as the types convert. Prints each breach
-as FILE:LINE, exits 1 if any."""
+"""Checks that no function or constant of one file is used by another by mistake. Several files of a
+folder are compiled as one, so that what a file declares for itself is visible to its neighbours. If
+an enclosing namespace or a neighbour declares the same name, the neighbour may use the wrong one,
+and the compiler is silent as long as the types convert. Prints each violation as FILE:LINE, and
+exits with 1 if there are any."""
 
 import re
 import sys
@@ -12,9 +12,9 @@ from pathlib import Path
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[2])
 FOLDERS = ("rendezvous", "launcher", "worker", "examples", "tests")
-# Here each file is a program.
+# In these folders each file is a program.
 ONE_BY_ONE = ("tests/benchmark/", "tests/fuzz/", "tests/support/")
-# clang-format begins what stands in a namespace at the first column, and names it at its end.
+# clang-format starts declarations in a namespace at the first column, and names it at its end.
 OPENED = re.compile(r"^(?:inline )?namespace ?([\w:]*) ?{(?!.*}$)")
 CLOSED = re.compile(r"^}\s*// namespace")
 FUNCTION = re.compile(r"^(?:[\w:<>,&*\s\[\]\".()]*[\s&*>])?(?<![:\w])(\w+)\(")
@@ -25,8 +25,8 @@ CONSTANT = re.compile(r"^(?:(?:inline|static) )*(?:constexpr|const) (?:[\w:<>,&*
 
 
 def declarations(text):
-    """(line number, namespace, whether it is the file's own, name) of each function, as name(), and
-    of each constant at namespace level."""
+    """Yields (line number, namespace, whether it is local to the file, name) of each function, as
+    name(), and of each constant at namespace level."""
     names = []
     for number, line in enumerate(text.splitlines(), 1):
         if opened := OPENED.match(line):
@@ -48,20 +48,20 @@ def sources(suffix):
 
 
 def hidden(path, namespace, name, declared):
-    """What headers declare that this one stands before."""
+    """Yields the declarations in headers that this one would hide."""
     for outer, header in sorted(declared[name]):
-        # What tests declare is not seen by what they test.
+        # Code under test does not see the tests' headers.
         is_seen = path.startswith("tests/") or not header.startswith("tests/")
         if is_seen and f"{namespace}::".startswith(f"{outer}::"):
             yield f"{outer}::{name} of {header}"
 
 
 def breaches():
-    declared = defaultdict(set)  # by name: where headers declare such a one
+    declared = defaultdict(set)  # by name: where headers declare it
     for path, text in sources(".hpp"):
         for _, namespace, _, name in declarations(text):
             declared[name].add((namespace, path))
-    owners = {}  # by folder, namespace and name: the file that has such a one of its own
+    owners = {}  # by folder, namespace and name: the file that declares it for itself
     for path, text in sources(".cpp"):
         folder = path.rpartition("/")[0]
         for number, namespace, is_own, name in declarations(text):

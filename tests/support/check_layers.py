@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks who includes whom: the layers point one way, heavy or impure headers stay in their one
-place, and namespaces follow folders. Prints each breach as FILE:LINE, exits 1 if any."""
+"""Checks who includes whom: dependencies between layers point one way, heavy or impure headers are
+included only where they are allowed, and namespaces follow folders. Prints each violation as
+FILE:LINE, and exits with 1 if there are any."""
 
 import re
 import sys
@@ -30,11 +31,11 @@ PURE_LAUNCHER = (*CORE, *CLI, *LAUNCHER_BASE, "launcher/cli/", "launcher/agent/w
                  "launcher/hosts/placement", "launcher/hosts/mpi/worker_variables",
                  "launcher/nccl/round_ids")
 
-# What the launcher hands to workers.
+# Shared with workers by the launcher.
 NCCL_IDS = ("worker/nccl_id", "worker/nccl_version")
 
-# The first matching prefix says what a file may include of ours. launcher/process and launcher/log
-# know nothing of rounds and agents.
+# The first matching prefix says which of our headers a file may include. launcher/process and
+# launcher/log do not depend on rounds and agents.
 LAYERS = [
     ("rendezvous/base/", BASE),
     ("rendezvous/core/messages/", MESSAGES),
@@ -70,7 +71,7 @@ LAYERS = [
     ("launcher/node/", (*NETWORK, "launcher/process/", "launcher/node/")),
     ("launcher/output/", (*NET, *CLI, *OUTPUT, "launcher/cli/", "launcher/report/",
                           "launcher/output/")),
-    # As one of a job's workers would.
+    # The doctor uses the store as a worker would.
     ("launcher/hosts/doctor/", (*SERVER, *CLIENT, "launcher/", "worker/store_client",
                                 "worker/blocking_stream", *NCCL_IDS)),
     ("launcher/nccl/", (*SERVER, *CLIENT, "launcher/", *NCCL_IDS)),
@@ -81,12 +82,13 @@ LAYERS = [
 
 PURE = ("rendezvous/core/", "rendezvous/cli/", "rendezvous/protocol/", "rendezvous/base/",
         *WORKER_RULES)
-# Of base/: what asks the system for something.
+# The files of base/ that call the system.
 SYSTEM = ("rendezvous/base/error.cpp", "rendezvous/base/unique_fd.hpp",
           "rendezvous/base/unique_fd.cpp", "rendezvous/base/signals_blocked.hpp",
           "rendezvous/base/private_folders.cpp")
 LIGHT = ("rendezvous/", "launcher/")
-# Of worker/: LibTorch, NCCL and CUDA, each in its folder. communicator.hpp spares its users both.
+# In worker/, LibTorch, NCCL and CUDA stay in their own folders. Users of communicator.hpp include
+# neither NCCL nor CUDA.
 NCCL = ("worker/nccl/communicator_state.hpp",)
 TORCH = re.compile(r"worker/torch(_cuda)?/")
 
@@ -108,7 +110,7 @@ JSON = (
     "launcher/report/report_json.cpp",
 )
 
-# (header pattern, files that may include it, by name or pattern, files that the rule is about)
+# (header pattern, files that may include it, by name or pattern, files that the rule applies to)
 PLACES = [
     (r"nlohmann/", JSON, LIGHT),
     (r"boost/beast", ("rendezvous/server/http_session.cpp",
@@ -125,8 +127,8 @@ PLACES = [
     (r"catch2/", ("tests/support/catch.hpp", "tests/support/catch_main.cpp"), ("",)),
 ]
 
-# The words that all folders speak are ddprun itself; those of core/messages that only machines need
-# are core's.
+# Types that all folders use are in ddprun itself; those of core/messages that only machines need
+# are in core.
 NAMESPACES = [
     ("rendezvous/base/", r"ddprun"),
     ("rendezvous/core/messages/", r"ddprun(::core)?"),
@@ -137,7 +139,7 @@ NAMESPACES = [
 ]
 NAMESPACE = re.compile(r"^namespace (ddprun[\w:]*) {")
 
-# Calls that make a pure layer depend on its surroundings.
+# Calls that would make a pure layer depend on its environment.
 IMPURE = re.compile(
     r"\b((steady_clock|system_clock)::now|getenv|random_device|std::c(out|err)|f?printf)\b"
 )
@@ -167,12 +169,13 @@ def breaches(path, text):
                 yield number, f"may not include {theirs or ours}"
 
 
-# What a program of the worker library includes brings these of ours, and nothing else.
+# A program that uses the worker library may get these of our headers, and no others.
 INSTALLED = re.compile(r"worker/|rendezvous/base/")
 
 
 def installed():
-    """The headers that .cmake/Install.cmake names, and all that they include, with who does."""
+    """Returns the headers that .cmake/Install.cmake lists and all that they include, with the
+    includer."""
     text = (ROOT / ".cmake/Install.cmake").read_text()
     names = " ".join(re.findall(r"^set\(public\w* (.*?)\)", text, re.S | re.M)).split()
     found = {}

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that the pages (*.md) name nothing that is gone: each path in backticks exists, and each
-identifier in backticks stands somewhere in the tree's sources. Prints each breach as FILE:LINE,
-exits 1 if any.
+"""Checks that pages (*.md) do not name what no longer exists: each path in backticks must exist,
+and each identifier in backticks must occur in the tree's sources. Prints each violation as
+FILE:LINE, and exits with 1 if there are any.
 
 A path is a word with a known suffix, or one that begins with a folder of the page or of the tree.
-It may be written from the page, from the top, or by its last parts (`base/lifetime.hpp`), and
-without its suffix (`nccl/communicator`). An identifier is a word in lower case with an underscore;
-it may be a part of a longer one (`node_timeout`, whose field is `node_timeout_us`)."""
+It may be relative to the page or to the top, be shortened to its last parts (`base/lifetime.hpp`),
+and lack its suffix (`nccl/communicator`). An identifier is a word in lower case with an underscore.
+It may be a part of a longer one (`node_timeout`, whose field is `node_timeout_us`).
+"""
 
 import re
 import subprocess
@@ -18,10 +19,10 @@ FENCE = re.compile(r"^\s*```")
 SPAN = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"\.{0,2}/?[\w.-]+(/[\w.-]+)*/?")
 IDENTIFIER = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
-# Fields that settings_table.hpp and agent_fields.hpp name by two parts.
+# Fields whose names settings_table.hpp and agent_fields.hpp build from two parts.
 JOINED = re.compile(r"_(us|detail)$")
 SUFFIXES = (".cpp", ".hpp", ".cu", ".py", ".cmake", ".md")
-# Names of others: tests of PyTorch, an argument of Hugging Face's, what a script writes.
+# Names that are not ours: tests of PyTorch, an argument of Hugging Face's, a script's output.
 OF_OTHERS = {"output_dir", "epochs.md", "test_run", "test_api", "exit_barrier_timeout_test",
              "c10d_rendezvous_backend_test", "dynamic_rendezvous_test", "local_elastic_agent_test",
              "rendezvous/utils_test", "file_based_local_timer_test", "test_control_plane",
@@ -29,14 +30,14 @@ OF_OTHERS = {"output_dir", "epochs.md", "test_run", "test_api", "exit_barrier_ti
 
 
 def tracked(root):
-    """The files of the tree: those of git, and new ones that it does not ignore."""
+    """The files of the tree: those in git, and new ones that are not ignored."""
     listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             cwd=root, capture_output=True, text=True, check=True).stdout
     return [name for name in listed.split("\0") if name and (root / name).exists()]
 
 
 def spans(text):
-    """(line number, text) of what stands in backticks outside of blocks of code."""
+    """Yields (line number, text) of what is in backticks, outside of code blocks."""
     in_block = False
     for number, line in enumerate(text.splitlines(), 1):
         if FENCE.match(line):
@@ -47,7 +48,7 @@ def spans(text):
 
 
 def is_path(span, page, root):
-    # `NAME_fuzz.cpp` and `tests/...` are patterns, `.cu` is a suffix, `.cache` is not of the tree.
+    # `NAME_fuzz.cpp` and `tests/...` are patterns, `.cu` is a suffix, `.cache` is not in the tree.
     if not PATH.fullmatch(span) or re.match(r"/|\.[a-z]+$|\.cache/", span):
         return False
     if re.search(r"\bNAME|\.\.\.", span):

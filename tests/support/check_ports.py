@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that no Python file lets the kernel pick a port, gives it back and then names it to
-somebody: by then it may be another's own end of a connection. tests/support/ports.py has a
-free_port() that stays its process's own. A port whose socket stays open is fine. Prints each breach
-as FILE:LINE, exits 1 if any."""
+"""Checks that no Python file lets the kernel pick a port, releases it and then gives it to a
+program: by then another connection may use it. Use free_port() of tests/support/ports.py, which
+reserves the port for the process. A port whose socket stays open is fine. Prints each violation as
+FILE:LINE, and exits with 1 if there are any."""
 
 import ast
 import sys
@@ -14,7 +14,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def nodes_of(scope):
-    """All of a function or a module, but for the functions in it."""
+    """Yields all nodes of a function or a module, except for functions within it."""
     for node in ast.iter_child_nodes(scope):
         yield node
         if not isinstance(node, FUNCTIONS):
@@ -22,7 +22,7 @@ def nodes_of(scope):
 
 
 def calls(node, method, owner=None):
-    """Whether it is `owner.method(...)`."""
+    """True for a call of `owner.method(...)`."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) \
         and node.func.attr == method \
         and (owner is None or isinstance(node.func.value, ast.Name)
@@ -30,15 +30,15 @@ def calls(node, method, owner=None):
 
 
 def is_of_the_kernel(call):
-    """create_server((address, 0)) or bind((address, 0))."""
+    """True for create_server((address, 0)) and bind((address, 0))."""
     address = call.args[0] if call.args else None
     return isinstance(address, ast.Tuple) and len(address.elts) > 1 \
         and isinstance(address.elts[1], ast.Constant) and address.elts[1].value == 0
 
 
 def given_back(scope):
-    """(the socket's name, first and last line in which it is open) of each that gets its port from
-    the kernel and is closed in this scope."""
+    """Yields (the socket's name, first and last line in which it is open) of each socket that gets
+    its port from the kernel and is closed in this scope."""
     nodes = list(nodes_of(scope))
     picked = {node.func.value.id for node in nodes
               if calls(node, "bind") and isinstance(node.func.value, ast.Name)

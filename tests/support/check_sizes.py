@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the sizes that the style guide sets: 70 lines a function, 100 columns of C++ and Python;
-and that nothing was left for later. Prints each breach as FILE:LINE, exits 1 if any. A file of more
-than 600 lines is a warning: it is cut by concept, or not at all."""
+"""Checks the limits of the style guide: 70 lines for a function, 100 columns of C++ and Python; and
+that nothing was left for later. Prints each violation as FILE:LINE, and exits with 1 if there are
+any. A file of more than 600 lines is a warning: split it by concept, or not at all."""
 
 import re
 import sys
@@ -13,12 +13,13 @@ LINES_WARNED = 600
 FUNCTION_MAX = 70
 COLUMNS_MAX = 100
 LATER = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")) + r")\b")
-# clang-format puts the end of a function's head at the end of a line, and "}" under its start.
+# clang-format puts a function's brace at the end of a line, and the closing one in the first
+# column.
 SCOPE = re.compile(r"^\s*(namespace|class|struct|union|enum|extern)\b|^\s*$")
 
 
 def functions(lines):
-    """(first line number, length) of the functions at namespace level."""
+    """Yields (first line number, length) of the functions at namespace level."""
     start = None
     for number, line in enumerate(lines, 1):
         if start is None and line[:1] not in ("", " ", "#", "}", "/") and line.endswith("{"):

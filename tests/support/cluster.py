@@ -1,10 +1,10 @@
 """Real daemons, agents and hosts for the cluster tests.
 
-Every process that a test starts carries DDPRUN_TEST_MARK in its environment, and so does all that
-it starts in turn; that is how `leftovers` finds orphans, whatever became of their parents.
+Every process that a test starts has DDPRUN_TEST_MARK in its environment, and so do all its
+descendants. This is how `left_behind` finds orphans, whatever has become of their parents.
 
 Workers are `tests/support/worker.sh`: each appends lines to a shared `events` file and then waits
-for its orders on a named pipe, so that a test decides when a worker ends, and how.
+for orders on a named pipe, so that a test decides when and how a worker ends.
 """
 
 import errno
@@ -23,36 +23,36 @@ from tests.support.ports import free_port
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("DDPRUN_BUILD", ROOT / "build")).resolve() / "bin"
 WORKER = ROOT / "tests" / "support" / "worker.sh"
-# Generous: a slow and busy machine must never fail a test that is right.
+# Generous, because a correct test must not fail on a slow and busy machine.
 LIMIT = float(os.environ.get("DDPRUN_TEST_LIMIT", "180"))
-# By these a program ends that has a fault of its own.
+# Signals that end a program because of its own fault.
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
 
-# For a test whose workers fail at once, again and again, and are started again all the same.
+# For tests whose workers fail at once, again and again, and must still be restarted.
 GO_ON = ("--max-quick-failures", "0", "--rdzv-conf", "backoff_max=0")
 
-# For a test in which no node is to be lost: none is, however long one has to wait for its turn.
+# For tests in which no node may be lost, however long one has to wait for its turn.
 NONE_IS_LOST = "node_timeout=60"
-# A leak: never to be tried again (tests/runner).
+# A leak: such a test is never retried (tests/runner).
 LEFT_BEHIND = "processes were left behind: "
-# What a guardian calls itself, in its command line too.
+# The name of guardian processes, also in their command line.
 GUARDIAN = "ddp-guardian"
-# For a test that waits until a node is lost, or until one ends its workers as nobody vouches for
-# it. The others must be able to stand still for five seconds, and to do without a daemon that does.
+# For tests that wait until a node is lost, or until one ends its workers because it is isolated.
+# The others must be able to stand still for five seconds, and to do without a daemon that does.
 LOST_SOON = "node_timeout=7,heartbeat_interval=0.5,isolation_limit=6"
 
 
 def is_built_with(*sanitizers):
-    """Whether ddprun is, with one of `address` and `thread`. Before it is built the tests can be
-    listed all the same."""
+    """True if ddprun is built with one of the sanitizers `address` and `thread`. Before the build
+    it is false, so that the tests can be listed."""
     program = BIN / "ddprun"
     built = program.read_bytes() if program.exists() else b""
     return any(f"__{each[0]}san_init".encode() in built for each in sanitizers)
 
 
 def wait_for(what, condition, limit=None):
-    """Waits until `condition()` is true and returns its value; fails naming `what`."""
+    """Waits until `condition()` is true and returns its value. Fails with `what` at the limit."""
     limit = LIMIT if limit is None else limit
     deadline = time.monotonic() + limit
     while True:
@@ -65,13 +65,13 @@ def wait_for(what, condition, limit=None):
 
 
 def get(port, path):
-    """What a daemon on this host answers over HTTP: the status and the text."""
+    """Returns a daemon's HTTP response on this host: the status and the text."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
         return answer.status, answer.read().decode()
 
 
 def variables_of(pid):
-    """The environment that a process was started with, as bytes; nothing when it has gone."""
+    """The environment that a process was started with, as bytes; empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -79,7 +79,7 @@ def variables_of(pid):
 
 
 def is_killed(folder):
-    """Whether a process was sent SIGKILL, and lives on as it has had no turn since."""
+    """True if a process was sent SIGKILL and only lives because it has not been scheduled since."""
     pending = re.findall(r"^S\w+Pnd:\s+(\w+)", (folder / "status").read_text(), re.M)
     flags = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[6])
     is_ending = flags & 4  # PF_EXITING
@@ -93,7 +93,7 @@ def resident_kb(pid):
 
 @dataclass
 class Event:
-    """One line of the events file: what a worker saw when it started or was told something."""
+    """One line of the events file: what a worker saw when it started or got an order."""
 
     kind: str
     values: dict = field(default_factory=dict)
@@ -106,16 +106,17 @@ class Event:
 
 
 def environment_of(cluster, more=None):
-    """Of a program that a test starts: the test's own, but what would lead a launcher astray."""
+    """The environment of a program that a test starts: the test's own, without what would affect a
+    launcher."""
     own = {name: value for name, value in os.environ.items()
            if not name.startswith(("PET_", "TORCHELASTIC_", "DDPRUN_ROUND", "SLURM_"))}
-    # What --check says of this machine is no test's but those of --check.
+    # Only tests of --check depend on what it says of this machine.
     return {**own, "DDPRUN_TEST_MARK": cluster.mark, "DDPRUN_TEST_CONTROL": str(cluster.folder),
             "XDG_STATE_HOME": str(cluster.folder / "state"), "PET_CHECK": "off", **(more or {})}
 
 
 class Program:
-    """A started program with its output in files; killed at the end of the test."""
+    """A started program with its output in files. It is killed at the end of the test."""
 
     def __init__(self, cluster, name, command, prefix=(), environment=None, **popen):
         self.cluster = cluster
@@ -132,7 +133,7 @@ class Program:
                 env=environment_of(cluster, environment),
                 **popen,
             )
-        self.sent = set()  # signals, by the test
+        self.sent = set()  # signals that the test has sent
         cluster.programs.append(self)
 
     @property
@@ -150,7 +151,7 @@ class Program:
         os.kill(self.pid, number)
 
     def has_crashed(self):
-        """One of ours, by no wish of the test's."""
+        """True if it is one of our programs, and the test did not cause the signal."""
         number = -(self.process.poll() or 0)
         is_ours = any(Path(word).name.startswith("ddprun") for word in self.command[:1])
         return is_ours and number in CRASHES and number not in self.sent
@@ -168,7 +169,7 @@ class Program:
         return self.process.poll() is None
 
     def says(self, pattern, limit=None):
-        """Waits until stderr or stdout holds the pattern; returns the match."""
+        """Waits until stderr or stdout contains the pattern; returns the match."""
 
         def look():
             return re.search(pattern, self.err()) or re.search(pattern, self.out())
@@ -180,21 +181,22 @@ class Program:
 
 
 class Cluster:
-    """All that one test starts: daemons, agents, hosts. `close` checks that nothing is left."""
+    """All that one test starts: daemons, agents, hosts. `left_behind` finds what it leaves."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
         self.mark = uuid.uuid4().hex
         self.programs = []
         self.hosts = []
-        self.killed = set()  # of what `marked` has found: what waits for its turn to end
+        self.killed = set()  # marked processes that were killed but have not ended yet
         self.events_path = self.folder / "events"
         self.events_path.touch()
 
     def daemon(self, port=None, *arguments, name="daemon", host=None, bind="127.0.0.1", recovery=0,
                prefix=()):
-        """At a port that stays this test's, as it may start another one there. Without a port and a
-        folder of the test's choice it keeps no journal, which opens files when it is time."""
+        """Starts a daemon on a port that stays reserved for this test, which may start another one
+        there. Without a port and a state folder it keeps no journal, whose files would count as
+        open."""
         if port is None:
             port = free_port()
             if "--state-dir" not in arguments:
@@ -232,8 +234,8 @@ class Cluster:
         return [*line, *arguments, *(command or ["--no-python", WORKER])]
 
     def embedding(self, endpoint, *words):
-        """A daemon that a test has started, and ends, is the test's to start again: no agent is to
-        be at the port first, unless the test says so."""
+        """A daemon that the test has started, and ends, must be restarted by the test. So no agent
+        may take its port first, unless the test says so."""
         is_ours = any(endpoint.endswith(f":{getattr(one, 'port', None)}") for one in self.programs)
         is_said = any(re.search("embed-daemon|is_host", str(word)) for word in words)
         return ["--embed-daemon", "never"] if is_ours and not is_said else []
@@ -246,11 +248,12 @@ class Cluster:
                        environment={**self.state_of(host), **(environment or {})}, **popen)
 
     def state_of(self, host):
-        """Each host has a disk of its own, though all are called the same here."""
+        """Each host has a disk of its own, though all have the same host name here."""
         return {"XDG_STATE_HOME": str(self.folder / f"state-{host.name}")} if host else {}
 
     def nodes(self, *names, **options):
-        """Starts an agent for each name, the next once one has joined: so go their ranks."""
+        """Starts an agent for each name, each after the previous one has joined, which fixes their
+        ranks."""
         agents = []
         for name in names:
             agents.append(self.agent(name, *options.get("arguments", ()),
@@ -279,7 +282,7 @@ class Cluster:
         return wait_for(f"{count} workers of round {round_number}", look, limit)
 
     def order(self, rank, words, limit=None):
-        """Tells the living worker of this rank what to do: 'exit 3', 'kill -9 $$', ..."""
+        """Gives the live worker of this rank an order: 'exit 3', 'kill -9 $$', ..."""
         pipe = self.folder / f"orders.{rank}"
 
         def deliver():
@@ -300,7 +303,7 @@ class Cluster:
             self.order(rank, f"exit {code}")
 
     def marked(self):
-        """Processes of this test that live: {pid: command line}. Zombies do not count."""
+        """The live processes of this test: {pid: command line}, without zombies."""
         found = {}
         needle = f"DDPRUN_TEST_MARK={self.mark}".encode()
         for entry in Path("/proc").iterdir():
@@ -332,11 +335,10 @@ class Cluster:
             raise AssertionError(f"{failure}; {LEFT_BEHIND}{self.marked()}") from None
 
     def left_behind(self):
-        """A line that names the processes of a test that is over, but for those that it started
-        itself; nothing where there are none. Those that are gone in time are no leak, but late.
-        What was killed may be, as an agent waits for that for a second at most; so may the guardian
-        of an agent that has ended.
-        """
+        """Returns a line that names the processes that outlive their test, except for those that it
+        has started itself; empty if there are none. A process that ends a little later is not a
+        leak, but late. A killed process may be late, because an agent waits for that for a second
+        at most, and so may the guardian of an agent that has ended."""
         own = {program.pid for program in self.programs}
 
         def others():
@@ -366,12 +368,13 @@ class Cluster:
             host.remove()
 
     def crashes(self):
-        """Of our programs: never to be tried again (tests/runner), whatever the test was about."""
+        """Crashes of our programs. Such a test is never retried (tests/runner), whatever it was
+        about."""
         return "\n".join(f"{one.name} has crashed: signal {-one.process.returncode}\n"
                          f"{one.err()[-4000:]}" for one in self.programs if one.has_crashed())
 
     def report(self):
-        """What every program wrote, for a test that failed."""
+        """The output of every program, for a failed test."""
         parts = []
         for program in self.programs:
             parts.append(f"=== {program.name}: {' '.join(program.command)}")

@@ -1,14 +1,14 @@
-"""`ddprun doctor` on several hosts at once, and what each of them says."""
+"""Runs `ddprun doctor` on several hosts at once, and collects what each of them reports."""
 
 import json
 
 from tests.support.cluster import BIN, Program
 
-# The hosts have no name service, nobody set what this machine's owner has, and no Python is asked.
+# The hosts have no name service and none of this machine's settings, and use no Python.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "PYTHON_EXEC": "/nonexistent/python",
                "NCCL_SOCKET_IFNAME": "", "GLOO_SOCKET_IFNAME": ""}
 
-# A doctor whose card this one does not understand, at the daemon of its own host.
+# A doctor whose message this version does not understand, at the daemon of its own host.
 OTHER_VERSION = r"""
 import time
 from torch.distributed import PrefixStore, TCPStore
@@ -25,8 +25,8 @@ for beat in range(1, 1000):
     time.sleep(0.1)
 """
 
-# A node of this version, at the daemon of host 0: it comes, takes part as long as its standard
-# input is open, and is done with nothing.
+# A node of this version, at the daemon of host 0. It joins, takes part while its standard input is
+# open, and completes nothing.
 PLAYED_NODE = r"""
 import json
 import sys
@@ -52,12 +52,12 @@ while not over.wait(0.1):
 
 
 def named(name):
-    """A prefix: the program runs on a host of that name."""
+    """A command prefix: the program runs on a host of that name."""
     return ["unshare", "--uts", "sh", "-c", f'hostname {name} && exec "$@"', "sh"]
 
 
 class Doctors:
-    """One doctor on each host, all typed alike."""
+    """One doctor on each host, all with the same command line."""
 
     def __init__(self, cluster, hosts, endpoint=None):
         self.cluster = cluster
@@ -77,7 +77,7 @@ class Doctors:
         return program
 
     def run(self, *words, **options):
-        """What each of them says, as JSON."""
+        """Returns what each of them reports, as JSON."""
         for index in range(len(self.hosts)):
             self.start(index, "--json", *words, **options)
         return self.answers()
@@ -93,7 +93,7 @@ class Doctors:
 
 
 def of_all(told, check, state=None):
-    """What was said of all nodes under that name."""
+    """The findings of this check about all nodes."""
     return [each for each in told["findings"]
             if each.get("scope") == "nodes" and each["check"] == check
             and state in (None, each["state"])]

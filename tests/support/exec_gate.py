@@ -1,6 +1,7 @@
-"""Holds the execution of a file, as a file system does that does not answer (fanotify, root only).
+"""Blocks the execution of a file, like a file system that does not answer (fanotify, root only).
 
-Unlike with a dead NFS server, a process that is held there can be killed."""
+Unlike with a dead NFS server, a process that is blocked there can be killed.
+"""
 
 import ctypes
 import os
@@ -16,7 +17,8 @@ EVENT = struct.Struct("=IBBHQii")
 
 
 class ExecGate:
-    """A process that executes `path` waits for `let_pass`. `unavailable` says why there is none."""
+    """A process that executes `path` waits for `let_pass`. `unavailable` says why there is no gate.
+    """
 
     unavailable = None
 
@@ -31,17 +33,17 @@ class ExecGate:
             self.unavailable = f"FAN_OPEN_EXEC_PERM: {os.strerror(ctypes.get_errno())}"
 
     def waits(self):
-        """Whether somebody waits at the gate."""
+        """True if a process waits at the gate."""
         return bool(select.select([self.handle], [], [], 0)[0])
 
     def waiting(self):
-        """The process that waits at the gate, which stays there until the gate is closed."""
+        """Returns the process that waits at the gate. It stays there until the gate is closed."""
         *_, opened, pid = EVENT.unpack(os.read(self.handle, EVENT.size))
         os.close(opened)
         return pid
 
     def let_pass(self, limit):
-        """Lets the next one pass, who must come within `limit` seconds."""
+        """Lets the next process pass, which must come within `limit` seconds."""
         if not select.select([self.handle], [], [], limit)[0]:
             raise AssertionError(f"nobody came to execute the file within {limit:.0f} s")
         *_, opened, _ = EVENT.unpack(os.read(self.handle, EVENT.size))
@@ -50,5 +52,5 @@ class ExecGate:
 
     def close(self):
         if self.handle >= 0:
-            os.close(self.handle)  # all pass
+            os.close(self.handle)  # lets all pass
             self.handle = -1

@@ -1,12 +1,12 @@
-"""A PMI-1 server of the tests' own, as flux-shell is one: for launchers that no package brings."""
+"""A PMI-1 server like flux-shell, for launchers that are in no package."""
 
 import socket
 import threading
 
 
 class FakePmi:
-    """Serves `size` processes, each on a descriptor of its own. `answer(rank, words)` may say
-    something else than a right server would: a line, or "" to close the connection."""
+    """Serves `size` processes, each on its own descriptor. `answer(rank, words)` may return a wrong
+    answer instead: a line, or "" to close the connection."""
 
     def __init__(self, size, answer=lambda rank, words: None):
         self.size = size

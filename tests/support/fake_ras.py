@@ -1,4 +1,5 @@
-"""A server that speaks as NCCL's RAS does (nccl/src/ras/client_support.cc): tests need no GPU."""
+"""A server that speaks NCCL's RAS protocol (nccl/src/ras/client_support.cc), so that tests need no
+GPU."""
 
 import contextlib
 import json
@@ -7,7 +8,8 @@ import threading
 
 
 def status(counts, pids=None):
-    """Of one communicator, by how many AllReduce each rank has launched."""
+    """The status of one communicator, given the number of AllReduces that each rank has launched.
+    """
     ranks = [{"rank": rank, "host": "node", "pid": pids[rank] if pids else 100 + rank,
               "cuda_dev": rank, "nvml_dev": rank,
               "status": {"init_state": 0, "async_error": 0, "finalize_called": False,
@@ -22,7 +24,7 @@ def status(counts, pids=None):
 
 class FakeRas:
     def __init__(self, answer):
-        """`answer` writes to the file of a connection, from when the status is asked for."""
+        """`answer` writes the status to the connection's file when it is asked for."""
         self.answer = answer
         self.asked = []
         self.listener = socket.create_server(("127.0.0.1", 0))

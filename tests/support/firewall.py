@@ -10,7 +10,7 @@ TABLE = "ddprun_test"
 
 
 def rules(host, *lines):
-    """The chains of a table of ours; skips where there is no nft, or none that works."""
+    """Installs chains in a table of its own. Skips the test if nft is missing or does not work."""
     if shutil.which("nft") is None:
         pytest.skip("no nft here: install nftables, as tests/setup does")
     text = f"table inet {TABLE} {{\n" + "\n".join(lines) + "\n}\n"
@@ -25,15 +25,15 @@ def incoming(host, *lines):
 
 
 def open_for(host, *ports):
-    """Other hosts reach these TCP ports of this one only; it dials out as it likes.
-    What is turned away vanishes, and is counted."""
+    """Lets other hosts reach only these TCP ports of this host; outgoing connections are allowed.
+    Other packets are dropped, and counted."""
     accepted = f"tcp dport {{ {', '.join(map(str, ports))} }} accept;" if ports else ""
     incoming(host, "iif lo accept;", "ct state established,related accept;", accepted,
              "meta l4proto { tcp, udp } counter drop;")
 
 
 def turned_away(host):
-    """How many packets `open_for` has dropped."""
+    """The number of packets that `open_for` has dropped."""
     done = subprocess.run([*host.prefix, "nft", "-j", "list", "table", "inet", TABLE],
                           capture_output=True, text=True, check=True)
     counters = [part["counter"]["packets"] for each in json.loads(done.stdout)["nftables"]

@@ -1,5 +1,5 @@
-"""Processes that SIGKILL does not end until they are thawed: the nearest to one that is stuck in
-the kernel (cgroup v1 freezer, root only)."""
+"""Processes that SIGKILL does not end until they are thawed, the closest there is to a process
+stuck in the kernel (cgroup v1 freezer, root only)."""
 
 import os
 import uuid
@@ -9,7 +9,7 @@ ROOT = Path("/sys/fs/cgroup/freezer")
 
 
 class Freezer:
-    """A cgroup whose processes stand still. `unavailable` says why there is none."""
+    """A cgroup whose processes are frozen. `unavailable` says why there is none."""
 
     unavailable = None
 
@@ -26,7 +26,7 @@ class Freezer:
         (self.folder / "freezer.state").write_text("FROZEN")
 
     def is_frozen(self):
-        """Until then SIGKILL ends what is to stand still."""
+        """Wait for it: before that, SIGKILL still ends the process."""
         return (self.folder / "freezer.state").read_text().strip() == "FROZEN"
 
     def thaw(self):

@@ -1,8 +1,8 @@
 """A worker that cannot run ahead of its test.
 
-The output of one rank of the first round goes through the smallest pipe that there is, which only
-the test reads: when the test does not, the rank soon stands still, and with it all that wait for
-its gradients. What it says of its samples fills the pipe within an epoch or two.
+The output of one rank of the first round goes through the smallest possible pipe, which only the
+test reads. If the test stops reading, the rank soon blocks, and with it all ranks that wait for its
+gradients: what it prints of its samples fills the pipe within an epoch or two.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ class HeldRank:
         os.close(self.handle)
 
     def command(self, *words):
-        """For the launcher, after its options."""
+        """The command for the launcher, after its options."""
         return ["--no-python", self.script, *words]
 
     def read(self):
@@ -52,7 +52,7 @@ class HeldRank:
             pass
 
     def run_until(self, epoch, limit):
-        """Lets it run until this epoch is over, and a few more at most."""
+        """Lets the rank run until this epoch is over, and at most a few more."""
         def is_over():
             self.read()
             return re.search(rf"\[rank {self.rank}\] epoch {epoch} \|", self.text)
@@ -60,7 +60,7 @@ class HeldRank:
         wait_for(f"epoch {epoch} of rank {self.rank}", is_over, limit)
 
     def run_on(self, program, limit):
-        """Lets it run until this program has ended."""
+        """Lets the rank run until this program has ended."""
         def has_ended():
             self.read()
             return not program.running()

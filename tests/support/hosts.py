@@ -11,7 +11,7 @@ def ip(*words):
 
 
 def available():
-    """True where this machine lets us make a network namespace."""
+    """True if this machine allows network namespaces."""
     name = f"ddprun-probe-{os.getpid()}"
     try:
         ip("netns", "add", name)
@@ -22,7 +22,7 @@ def available():
 
 
 class Host:
-    """One host: `prefix` in front of a command runs it there."""
+    """One host. With `prefix` in front a command runs there."""
 
     def __init__(self, switch, index, ipv6=False):
         self.switch = switch
@@ -40,7 +40,7 @@ class Host:
         self.prefix = ["ip", "netns", "exec", self.name]
 
     def add_interface(self, name, address):
-        """One more way to the same switch; `address` with its length."""
+        """Adds a link to the same switch; `address` includes the prefix length."""
         port = f"{self.port}{name}"
         ip("-n", self.switch.name, "link", "add", port, "type", "veth", "peer", "name", name,
            "netns", self.name)
@@ -55,20 +55,20 @@ class Host:
         self.switch.heal(self)
 
     def sockets(self):
-        """Listening and connected TCP sockets of this host, one line each."""
+        """The listening and connected TCP sockets of this host, as lines."""
         done = subprocess.run([*self.prefix, "ss", "-tanH", "state", "listening", "state",
                                "established"], capture_output=True, text=True, check=True)
         return [line for line in done.stdout.splitlines() if line.strip()]
 
 
 class Switch:
-    """A switch with `count` hosts. No name service, no way out."""
+    """A switch with `count` hosts, without a name service or a route to the outside."""
 
     def __init__(self, count, ipv6=False):
         self.tag = uuid.uuid4().hex[:4]
         self.name = f"ddprun-{self.tag}"
         ip("netns", "add", self.name)
-        # Spanning tree off and no delay: a healed link forwards at once.
+        # Without spanning tree and delay a healed link forwards at once.
         ip("-n", self.name, "link", "add", "switch", "type", "bridge", "stp_state", "0",
            "forward_delay", "0")
         ip("-n", self.name, "link", "set", "switch", "up")

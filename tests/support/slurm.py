@@ -1,6 +1,6 @@
-"""A real Slurm for one test: munged, slurmctld and a slurmd for each host, out of a folder of the
-test's own. Hosts are network namespaces; each node's daemon sees its own host name, and a hosts
-file that knows them all. Nothing of the machine's own Slurm is read or written."""
+"""A real Slurm for one test: munged, slurmctld and a slurmd for each host, all in a folder of the
+test. Hosts are network namespaces; each node's daemon sees its own host name and a hosts file with
+all names. Nothing of the machine's own Slurm is read or written."""
 
 import contextlib
 import os
@@ -66,7 +66,7 @@ def search_path():
 
 
 def start_munge(cluster, folder):
-    """munged insists on folders that only its user may write."""
+    """munged requires folders that only its user can write to."""
     key = folder / "munge.key"
     key.write_bytes(os.urandom(128))
     key.chmod(0o400)
@@ -80,7 +80,7 @@ def start_munge(cluster, folder):
 
 
 class Slurm:
-    """`names` are the nodes; a host behind the switch for each, and one for the controller."""
+    """`names` are the nodes. Each has a host behind the switch, and so has the controller."""
 
     def __init__(self, cluster, make_hosts, names, cpus=2, gpus=0, proctrack="linuxproc",
                  kill_wait=30, slurmd_timeout=300):
@@ -105,7 +105,7 @@ class Slurm:
             (self.folder / f"spool.{name}").mkdir()
         lines = "".join(f"{host.address} {name}\n" for name, host in self.hosts.items())
         (self.folder / "hosts").write_text("127.0.0.1 localhost\n" + lines)
-        # Slurm wants a device for each; nobody opens it.
+        # Slurm needs a device for each GPU, but does not open it.
         gres = [f"Name=gpu File={device}\n" for device in DEVICES[:gpus]]
         (self.folder / "gres.conf").write_text("".join(gres))
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
@@ -119,7 +119,7 @@ class Slurm:
             kill_wait=kill_wait, slurmd_timeout=slurmd_timeout))
 
     def prefix(self, name):
-        """A host of this name, which knows the others by theirs."""
+        """A prefix for commands on a host of this name, which knows the names of the others."""
         script = f'mount --bind {self.folder}/hosts /etc/hosts && hostname {name} && exec "$@"'
         return [*self.hosts[name].prefix, "unshare", "--mount", "--uts", "sh", "-c", script, "sh"]
 
@@ -147,13 +147,13 @@ class Slurm:
         return len(states) == len(self.names) - 1 and set(states) == {"idle"}
 
     def tasks(self):
-        """What jobs have started, and still lives, on whichever node: {pid: command line}."""
+        """The live processes that jobs have started on any node: {pid: command line}."""
         own = {program.pid for program in self.cluster.programs}
         return {pid: line for pid, line in self.cluster.marked().items()
                 if pid not in own and not line.startswith("slurm")}
 
     def lose(self, name):
-        """The node has no network and no power from now on."""
+        """Cuts the node off from the network, and kills its processes."""
         self.hosts[name].cut()
         self.daemons[name].kill()
         for pid in self.cluster.marked():
@@ -162,7 +162,8 @@ class Slurm:
                     os.kill(pid, signal.SIGKILL)
 
     def close(self):
-        """At once: a slurmd that is asked to end waits for the daemons of its steps."""
+        """Kills the services, because a slurmd that is asked to end waits for the daemons of its
+        steps."""
         for program in self.services:
             if program.running():
                 program.kill(signal.SIGKILL)

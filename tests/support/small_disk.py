@@ -1,4 +1,4 @@
-"""A file system of 2 MB, and what fills it."""
+"""A file system of 2 MB, and a function that fills it."""
 
 import contextlib
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 @contextlib.contextmanager
 def mounted(folder):
-    """Skips where we may not mount one."""
+    """Skips the test if this machine does not allow the mount."""
     folder.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder],
                           capture_output=True, text=True, check=False)

@@ -2,8 +2,8 @@
 
 from tests.support.cluster import BIN, WORKER, Program
 
-# Where ddprun is copied to a host: a debug build has 120 MB, which are sent, checked and read again
-# by programs that may have to wait long for their turn.
+# For tests that copy ddprun to a host: a debug build has 120 MB, which are sent, checked and read
+# back by programs that may have to wait long for their turn.
 TO_COPY = ("--start-timeout", "600")
 
 
@@ -21,13 +21,13 @@ def two_servers(net, make_hosts):
 
 
 def mounted(*mounts):
-    """A machine with these mounts, each as mount(8) has it."""
+    """A machine with these mounts, each given as arguments of mount(8)."""
     lines = "".join(f"mount {each} && " for each in mounts)
     return ["unshare", "--mount", "sh", "-c", f'{lines} exec "$@"', "sh"]
 
 
 def with_login_shell(net, alias, host, lines, **options):
-    """A server whose logins go through these lines of sh, as through a login shell's own files."""
+    """A server whose logins run these lines of sh first, as a login shell's own files would."""
     script = net.folder / f"{alias}.login"
     script.write_text("#!/bin/sh\n" + lines)
     script.chmod(0o755)

@@ -1,7 +1,8 @@
-"""Real sshd and ssh for tests: each server with a host key, a port and a user key of its own.
+"""Real sshd and ssh for tests: each server has a host key and a port of its own.
 
-Nothing of this machine's (its sshd, ~/.ssh, known_hosts, ~/.bashrc) is read or written: what a
-login shell reads at its start may take a second, and wait for the other logins."""
+Nothing of this machine's setup (its sshd, ~/.ssh, known_hosts, ~/.bashrc) is read or written: what
+a login shell reads at its start may take a second, and wait for other logins.
+"""
 
 import getpass
 import os
@@ -30,7 +31,7 @@ def make_key(path):
 
 
 class Server:
-    """An sshd that logs this user in; `alias` is what the client's configuration calls it."""
+    """An sshd that this user can log in to; `alias` is its name in the client's configuration."""
 
     def __init__(self, net, alias, host, settings, behind, address, port):
         self.alias = alias
@@ -49,7 +50,7 @@ class Server:
                  f"SetEnv HOME={self.home}", *settings]
         if os.getuid() == 0:
             lines.append("PermitRootLogin prohibit-password")
-            os.makedirs("/run/sshd", exist_ok=True)  # of its privilege separation
+            os.makedirs("/run/sshd", exist_ok=True)  # for its privilege separation
         (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
         self.net = net
         self.behind = behind
@@ -66,7 +67,7 @@ class Server:
         return " ".join((self.folder / "host_key.pub").read_text().split()[:2])
 
     def processes(self):
-        """Those that sshd has started for a login, and all below them: {pid: command line}."""
+        """All descendants of the sshd: {pid: command line}."""
         children = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -85,7 +86,7 @@ class Server:
         return found
 
     def agent(self):
-        """Its process id."""
+        """Returns the process id of the agent."""
         [pid] = [pid for pid, line in self.processes().items()
                  if "--ddprun-ordered" in line and line.split()[0].endswith("/ddprun")]
         return pid
@@ -97,7 +98,7 @@ class Server:
         return len(re.findall("Accepted publickey", self.program.err()))
 
     def stop(self):
-        """As a host that goes down for good: sshd and all that is below it."""
+        """Kills sshd and all below it, like a host that goes down for good."""
         for pid in [self.program.pid, *self.processes()]:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -107,7 +108,7 @@ class Server:
 
 
 class SshNet:
-    """Servers, and the client's configuration that knows them by alias."""
+    """Servers, and the client's configuration, which names them by alias."""
 
     def __init__(self, cluster):
         skip_without_ssh()
@@ -116,11 +117,11 @@ class SshNet:
         self.folder.mkdir()
         make_key(self.folder / "user_key")
         self.servers = []
-        self.extra = []  # lines of the configuration, for hosts that are none of ours
+        self.extra = []  # lines of the configuration for hosts that are not ours
         self.write()
 
     def server(self, alias, host=None, settings=(), behind=(), address=None, port=None):
-        """`behind`: a command that makes the machine another one for sshd and all logins."""
+        """`behind` is a command prefix that changes the machine for sshd and all logins."""
         self.servers.append(Server(self, alias, host, settings, behind, address, port))
         self.write()
         return self.servers[-1]
@@ -142,7 +143,7 @@ class SshNet:
         (self.folder / "known_hosts").write_text("\n".join(known) + "\n")
 
     def home(self, alias):
-        """Of whoever logs in there: an empty folder."""
+        """The home folder of logins there, which is empty."""
         return self.folder / alias / "home"
 
     @property

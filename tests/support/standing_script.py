@@ -1,8 +1,8 @@
-"""Scripts of ranks that wait for each other in a collective, without PyTorch: a package that is
-called torch, whose all_reduce is a wait for the other ranks, by files in the test's folder.
+"""Scripts of ranks that wait for each other in a collective, without PyTorch: they use a package
+named torch whose all_reduce waits for the other ranks by files in the test's folder.
 
-`write` puts them into a folder. What a rank does in a step is the test's: lines of `work`, which
-stand in the function `forward`.
+`write` creates them in a folder. The test provides what a rank does in a step: lines of `work`,
+which become the function `forward`.
 """
 
 import textwrap
@@ -59,7 +59,8 @@ SCRIPT = '''
 
 
 def write(folder, work, steps=2, limit=3600, later_limit=None):
-    """`limit`: seconds that a rank waits for the others; `later_limit`: not in its first life."""
+    """`limit`: the seconds that a rank waits for the others; `later_limit`: the same after a
+    restart."""
     package = folder / "packages" / "torch" / "distributed"
     package.mkdir(parents=True)
     for name in (package.parent, package):
@@ -73,7 +74,7 @@ def write(folder, work, steps=2, limit=3600, later_limit=None):
 
 
 def line_of(script, text):
-    """The number of the one line that has this text."""
+    """Returns the number of the only line that contains this text."""
     (number,) = [number for number, line in enumerate(script.read_text().splitlines(), 1)
                  if text in line]
     return number

@@ -1,4 +1,4 @@
-"""The status server of Kubeflow's Trainer, as its proposal 2779 has it: takes progress by POST."""
+"""The status server of Kubeflow's Trainer, as in its proposal 2779: it takes progress by POST."""
 
 import http.server
 import json
@@ -12,7 +12,7 @@ import pytest
 
 
 def certificate(folder, name):
-    """A key, and a certificate for 127.0.0.1 that is its own authority."""
+    """Makes a key, and a self-signed certificate for 127.0.0.1."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl here, which makes the server's certificate")
     key, file = folder / f"{name}.key", folder / f"{name}.crt"
@@ -23,8 +23,8 @@ def certificate(folder, name):
 
 
 class StatusServer:
-    """`words` has what came: path, Authorization, the object. `answers` has what the next are
-    answered with; 200 where there are none."""
+    """`words` contains the requests: status, path, Authorization, the object. `answers` contains
+    the statuses of the next responses; 200 if it is empty."""
 
     def __init__(self, port, key_and_certificate=None):
         self.words = queue.Queue()

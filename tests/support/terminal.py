@@ -1,4 +1,4 @@
-"""A terminal with a person before it: a program of the cluster tests runs on it as from a shell."""
+"""A terminal with a user: a program of the cluster tests runs on it as from a shell."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ from tests.support.cluster import Program
 
 
 class Terminal:
-    """`program` has it as its controlling terminal, and for the streams that are not given."""
+    """It is the controlling terminal of `program`, and its streams that are not given."""
 
     def __init__(self, cluster, name, command, environment=None, columns=80, **streams):
         self.ours, theirs = pty.openpty()
@@ -44,8 +44,8 @@ class Terminal:
             self.bytes += chunk
 
     def text(self):
-        """What stays on the screen, with the newlines that the program wrote: not a wait of
-        ddprun's own that is wiped again, which is seen where the machine is slow."""
+        """What stays on the screen, with the program's newlines. It leaves out ddprun's own
+        progress text that is erased again, which is only seen on slow machines."""
         lasting = re.sub(rb"ddprun [^\r\n]*\r\x1b\[K", b"", self.bytes)
         return lasting.decode(errors="replace").replace("\r\n", "\n")
 
@@ -59,7 +59,7 @@ class Terminal:
         return termios.tcgetattr(self.ours)
 
     def wait(self):
-        """The exit code, when all is read."""
+        """The exit code, after all output is read."""
         self.may_read.set()
         code = self.program.wait()
         os.close(self.theirs)

@@ -1,5 +1,5 @@
-"""The agent's part of warm workers in Python, so that the Python of launcher/warm can be tested by
-itself: it makes the zip files, gives orders to a zygote, and is the parent of the spares."""
+"""The agent's part of warm workers in Python, so that the Python code of launcher/warm can be
+tested alone: it makes the zip files, gives orders to a zygote, and is the parent of the spares."""
 
 import array
 import ctypes
@@ -22,7 +22,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def ahead(*names):
-    """An expression by which a script tells that it was started warm, with these imports made."""
+    """An expression that is true in a script that was started warm with these imports made."""
     named = "".join(f" and one.holds({name!r})" for name in names)
     return f"any(hasattr(one, 'holds'){named} for one in sys.meta_path)"
 
@@ -32,7 +32,7 @@ def literal(text):
 
 
 def begin():
-    """As a child of the agent begins."""
+    """Prepares a child as the agent does."""
     os.setsid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -92,7 +92,7 @@ class WarmAgent:
         return Ended(done.returncode, done.stdout, done.stderr)
 
     def load(self, excluded=()):
-        """Starts a zygote, unless there is one; what it answers."""
+        """Starts a zygote, unless there is one, and returns its answer."""
         if self.zygote is None:
             names = ", ".join(literal(name) for name in self.rank_names)
             call = (f"import ddprun_site, ddprun_zygote\nddprun_zygote.hold({os.getpid()}, "
@@ -104,14 +104,15 @@ class WarmAgent:
                 stdout=theirs.fileno(), stderr=subprocess.PIPE, preexec_fn=begin)
             theirs.close()
         self.control.send(b"load")
-        # It gives way to all others, and on a busy machine a test would wait for minutes.
+        # A zygote gives way to all other processes, so on a busy machine a test would wait for
+        # minutes.
         while not select.select([self.control], [], [], 0.1)[0]:
             with suppress(OSError):
                 Path(f"/proc/{self.zygote.pid}/autogroup").write_text("0", encoding="ascii")
         return self.control.recv(4096).decode()
 
     def spare(self):
-        """Its process and its socket."""
+        """Returns the process id and the socket of a new spare."""
         self.control.send(b"spare")
         text, rights, _, _ = self.control.recvmsg(4096, 64)
         word, _, pid = text.decode().partition(" ")
@@ -140,7 +141,7 @@ class WarmAgent:
         return Ended(os.waitstatus_to_exitcode(status), texts[1], texts[2], texts[0])
 
     def load_what_may_be(self):
-        """As load(), again without what must not be imported ahead."""
+        """Like load(), repeated without the modules that must not be imported ahead."""
         excluded = []
         while (answer := self.load(excluded)).startswith("drop "):
             excluded.append(answer.split()[1])

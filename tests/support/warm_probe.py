@@ -1,7 +1,7 @@
-"""What a script can see of its process, as JSON, for the tests of workers that are started warm.
+"""What a script can see of its process, as JSON, for the tests of warm workers.
 
 Each attempt writes NAME.RANK.ATTEMPT.json into the folder of DDPRUN_TEST_CONTROL. The first waits
-until there is a file `go` and fails, and the next ends as the first argument says.
+for a file `go` and fails; the next one ends as the first argument says.
 """
 
 import sys
@@ -10,7 +10,7 @@ AT_START = sorted(sys.modules)
 IS_WARM = any(hasattr(one, "holds") and one.holds("decimal") for one in sys.meta_path)
 START = {
     "filters": list(map(repr, sys.modules["_warnings"].filters)), "path": list(sys.path),
-    # A module of Python's that was imported ahead is not looked for in the current folder.
+    # A standard module that was imported ahead is not searched for in the current folder.
     "folders": sorted(set(sys.path_importer_cache) - {sys.modules["os"].getcwd()}),
     "path_hooks": len(sys.path_hooks),
     "hooks": [repr(one).partition(" at 0x")[0] for one in (sys.excepthook, sys.displayhook)],
@@ -19,7 +19,7 @@ START = {
 
 import os  # noqa: E402
 
-EARLY = sorted(os.listdir("/proc/self/fd"))  # with that of the listing
+EARLY = sorted(os.listdir("/proc/self/fd"))  # including that of the listing
 
 import atexit  # noqa: E402
 import ctypes  # noqa: E402
@@ -53,7 +53,7 @@ def doubled(value):
 
 
 def in_children():
-    """Of each way to start a process, with a function and a class of this file."""
+    """Calls a function with a class of this file in a child, for each way to start processes."""
     found = {}
     for method in ("fork", "spawn", "forkserver"):
         with multiprocessing.get_context(method).Pool(1) as pool:
@@ -61,15 +61,15 @@ def in_children():
     return found
 
 
-# What prctl() has one number to ask for, and what it has an address to answer at.
+# Requests of prctl() that return a number, and those that write to an address.
 PRCTL_ANSWERS = {"dumpable": 3, "keep capabilities": 7, "securebits": 27, "timer slack": 30,
                  "no new privileges": 39, "huge pages off": 42}
 PRCTL_ADDRESSES = {"signal at the parent's death": 2, "subreaper": 37}
-IOPRIO_GET = {"x86_64": 252, "aarch64": 31}  # the number of the call
+IOPRIO_GET = {"x86_64": 252, "aarch64": 31}  # the number of the system call
 
 
 def of_kernel():
-    """What the kernel keeps for a process, and shows only to those who ask."""
+    """What the kernel holds for a process and shows only on request."""
     libc = ctypes.CDLL(None)
     found = {name: libc.prctl(number, 0, 0, 0, 0) for name, number in PRCTL_ANSWERS.items()}
     for name, number in PRCTL_ADDRESSES.items():
@@ -93,7 +93,7 @@ def of_streams():
 
 
 def without_our_path(entries):
-    """Of a worker that is started cold: it began with ours before its own PYTHONPATH."""
+    """Removes our entry from a cold worker's PYTHONPATH, where it comes first."""
     name = "PYTHONPATH="
     own = {entry: name + entry[len(name):].partition(":")[2]
            for entry in entries if entry.startswith(name + "/proc/")}

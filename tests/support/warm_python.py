@@ -1,5 +1,5 @@
-"""What tests of the Python of warm workers have in common: an environment of their own, agents, and
-the scripts that they run. The fixtures are for those who import them."""
+"""What tests of the Python code of warm workers share: an environment of their own, agents, and the
+scripts that they run. Tests import the fixtures that they use."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from tests.support.warm_agent import WarmAgent, ahead, base_python
 
 @pytest.fixture
 def environment(tmp_path):
-    """A Python of its own, in whose site-packages a test may install what it likes."""
+    """A Python environment in whose site-packages a test may install anything."""
     folder = tmp_path / "environment"
     subprocess.run([base_python(), "-m", "venv", "--without-pip", folder], check=True)
     (packages,) = (folder / "lib").glob("python*/site-packages")

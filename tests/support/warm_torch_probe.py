@@ -1,7 +1,7 @@
 """What a script that trains with PyTorch can see of its process, as JSON lines on its output.
 
-What two cold processes have in common stands under "same", what each has for itself under "own".
-Rank 1 leaves out the Pythons that multiprocessing starts, each of which imports PyTorch again.
+"same" contains what is equal in two cold processes, "own" what differs. Only rank 0 tries the
+Pythons that multiprocessing spawns, each of which imports PyTorch again.
 """
 
 import sys
@@ -44,7 +44,7 @@ def add_one(shared, private):
 
 
 def in_children(method):
-    """Of a tensor that is shared and one that is not, and of a value of this module."""
+    """Passes a shared and a private tensor to a child, and shows a value of this module."""
     shared, private = torch.zeros(4).share_memory_(), torch.zeros(4)
     context = torch.multiprocessing.get_context(method)
     with context.Pool(1) as pool:
@@ -53,7 +53,7 @@ def in_children(method):
 
 
 def loaded():
-    """Batches of workers of a DataLoader, which have seeds of their own."""
+    """Batches of a DataLoader's workers, which have seeds of their own."""
     data = torch.utils.data.TensorDataset(torch.arange(8.0))
     generator = torch.Generator().manual_seed(3)
     loader = torch.utils.data.DataLoader(data, 2, shuffle=True, num_workers=2, generator=generator)
@@ -82,7 +82,7 @@ def warned():
 
 
 def multiplied():
-    """By all threads that there are: how many of them computed, of numpy and of torch."""
+    """Multiplies with all threads; returns how many threads numpy and torch have started."""
     square = numpy.ones((1024, 1024))
     (square @ square).sum()
     one = torch.ones(1024, 1024)
@@ -92,7 +92,7 @@ def multiplied():
 
 
 def mappings():
-    """Memory that others write to as well."""
+    """The writable mappings that are shared with other processes."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return [line.split(None, 5)[5:] for line in lines if line.split()[1].startswith("rw-s")]
 

@@ -1,9 +1,9 @@
 #!/bin/bash
-# A worker for the cluster tests: says who it is, then does what it is told.
-# $DDPRUN_TEST_CONTROL/events takes its lines; $DDPRUN_TEST_CONTROL/orders.RANK gives it orders.
+# A worker for the cluster tests: reports its rank, then follows orders. It appends lines to
+# $DDPRUN_TEST_CONTROL/events, and reads orders from $DDPRUN_TEST_CONTROL/orders.RANK.
 control=$DDPRUN_TEST_CONTROL
 say() {
-  # One write of one short line: appends of several workers do not mix.
+  # One write of one short line, so that appends of several workers do not mix.
   printf '%s\n' "$*" >>"$control/events"
 }
 facts() {
@@ -18,7 +18,7 @@ orders=$control/orders.$RANK
 [ -p "$orders" ] || mkfifo "$orders" 2>/dev/null
 say start $(facts)
 while true; do
-  # Read and write, so that opening never blocks a signal and the end of a writer is no end.
+  # Open for reading and writing: then opening cannot block signals, and a writer's end is no EOF.
   exec 9<>"$orders"
   if read -r line <&9; then
     exec 9>&-

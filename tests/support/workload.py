@@ -1,5 +1,6 @@
-"""One example as people start it, on so many nodes: the C++ program, its twin for GPUs, or the
-PyTorch script. GPUs are hidden unless a test asks for them, so that a rank has no other's."""
+"""One example as users start it, on several nodes: the C++ program, its variant for GPUs, or the
+PyTorch script. GPUs are hidden unless a test asks for them, so that ranks do not share one by
+accident."""
 
 import os
 import re
@@ -13,12 +14,12 @@ from tests.support.gpus import on_one_gpu, visible_gpus
 
 DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))
 LIMIT = 240
-# Of each rank. Where there are more threads than cores, one that waits for others must not spin on
-# the core that those need: a step would take minutes.
+# For each rank. With more threads than cores, a thread that waits for others must not spin on the
+# core that they need, or a step would take minutes.
 THREADS = {"OMP_NUM_THREADS": os.environ.get("DDPRUN_TEST_THREADS", "1"),
            "OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
-# Sums are added up in another order where memory is aligned otherwise or a loop is split otherwise,
-# and what follows carries the difference on.
+# The order of a sum depends on the alignment of memory and the splitting of loops, and later
+# results carry the difference on.
 TOLERANCE = {"rel": 0.02, "abs": 0.02}
 PLACE = ["--init-method", "{master_url}", "--rank", "{rank}",
          "--world-size", "{world_size}"]
@@ -30,7 +31,7 @@ class Workload:
         self.script = ROOT / "examples" / folder / script
 
     def command(self, kind, *arguments):
-        """After the launcher's options."""
+        """The command after the launcher's options."""
         if kind == "python":
             pytest.importorskip("torch", reason="PyTorch is not installed here")
             return [self.script, *arguments]
@@ -42,18 +43,19 @@ class Workload:
         return ["--no-python", program, *arguments]
 
     def by_hand(self, kind, *arguments):
-        """Without a launcher."""
+        """The command without a launcher."""
         threads = [f"{name}={value}" for name, value in THREADS.items()]
         return ["env", *threads, *([sys.executable] if kind == "python" else []),
                 *self.command(kind, *arguments)[-len(arguments) - 1:]]
 
     def run(self, cluster, kind, nodes, *arguments, on_gpus=False):
-        """The lines of all nodes, sorted. `nodes` are their numbers of workers."""
+        """Runs it and returns the sorted lines of all nodes. `nodes` lists their numbers of
+        workers."""
         return lines_of(self.start(cluster, kind, nodes, *arguments, on_gpus=on_gpus))
 
     def start(self, cluster, kind, nodes, *arguments, on_gpus=False, options=()):
-        """Their agents. `options` are the launcher's. Where there is only one GPU, ranks share
-        it."""
+        """Starts the agents. `options` are the launcher's. Ranks share the GPU if there is only
+        one."""
         command = self.command(kind, *arguments)
         if kind == "cuda" and on_gpus and visible_gpus() == 1 and sum(nodes) > 1:
             command = ["--no-python", *on_one_gpu(command[1:])]
@@ -68,7 +70,7 @@ class Workload:
                 for node, workers in enumerate(nodes)]
 
     def check_no_gpu(self, cluster):
-        """The one for GPUs says that there is none, and ends."""
+        """Checks that the variant for GPUs reports that there is none, and exits."""
         agent = cluster.agent("node", workers=1, nnodes=1, command=self.command("cuda"))
         assert agent.wait() == 1
         assert f"{self.program.name}: rank 0 of 1: no GPU is visible" in agent.err()
@@ -83,8 +85,8 @@ def lines_of(programs):
 
 
 def check_alike(theirs, ours):
-    """Two programs that compute the same on this machine have printed the same, but for a
-    fiftieth of each number with a decimal point."""
+    """Checks that two programs with the same computation have printed the same, up to a fiftieth of
+    each number with a decimal point."""
     fraction = r"\d+\.\d+"
     numbers = [[float(number) for line in lines for number in re.findall(fraction, line)]
                for lines in (theirs, ours)]
@@ -94,8 +96,8 @@ def check_alike(theirs, ours):
 
 
 def check_training(lines, epochs, world_size):
-    """Losses differ between the ranks, gradients do not, and the loss of all falls. Returns what
-    each epoch came to, as numbers that another run may be compared with."""
+    """Checks that losses differ between the ranks, gradients do not, and the total loss falls.
+    Returns the results of each epoch as numbers, for comparisons with another run."""
     told = r"rank \d+ \| epoch (\d+) \| loss ([\d.]+) \| gradient norm ([\d.]+)"
     over_all = r"all    \| epoch (\d+) \| loss ([\d.]+) .*test accuracy ([\d.]+)"
     found = {epoch: {"losses": [], "norms": []} for epoch in range(1, epochs + 1)}
