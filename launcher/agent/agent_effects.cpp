@@ -353,7 +353,7 @@ void agent::name_strays(const std::vector<pid_t>& strays) {
 void agent::name_children(const worker_group::left_behind& left) {
   const bool is_one = left.processes.size() == 1;
   std::string text = (left.rank ? "rank " + std::to_string(*left.rank) : "workers") +
-                     " ended well and left " + counted_processes(left.processes.size()) + " behind";
+                     " succeeded and left " + counted_processes(left.processes.size()) + " behind";
   if (!left.rank) text += is_one ? " in a session of its own" : " in sessions of their own";
   text += ": " + list_of(left.processes);
   note_level level = note_level::info;
@@ -371,7 +371,8 @@ void agent::name_children(const worker_group::left_behind& left) {
       break;
     case workers::leftover_state::stopped:
       level = note_level::warning;
-      text += "; " + std::string(is_one ? "it is" : "they are") + " killed, as the round is over";
+      text +=
+          "; " + std::string(is_one ? "it is" : "they are") + " killed, because the round is over";
       break;
     case workers::leftover_state::kept:
       text += "; " + std::string(is_one ? "it is" : "they are") +

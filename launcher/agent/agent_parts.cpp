@@ -105,7 +105,7 @@ std::optional<warm::warm_options> agent::warm_spares() {
   // dumpable.
   if (::prctl(PR_GET_DUMPABLE) != 1) {
     say(note_level::warning,
-        "no worker is started warm: the file of this program cannot be read (chmod +r)");
+        "warm workers are off: the file of this program cannot be read (chmod +r)");
     return std::nullopt;
   }
   warm::warm_options values;

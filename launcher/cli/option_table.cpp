@@ -41,7 +41,7 @@ cli::checked apply_backend(options_draft& draft, const cli::given_option& option
   if (option.value == "c10d" || option.value == "static") return {};
   if (option.value == "etcd" || option.value == "etcd-v2") {
     return cli::wrong(option,
-                      "etcd is not there yet; use --rdzv-backend=c10d with --rdzv-endpoint of "
+                      "etcd is not supported; use --rdzv-backend=c10d with --rdzv-endpoint of "
                       "a ddprun-rendezvous daemon, or of the first node");
   }
   return cli::wrong(option, "unknown rendezvous backend; use c10d or static");

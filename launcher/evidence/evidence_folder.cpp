@@ -31,8 +31,8 @@ std::string text_of_rank(const rank_evidence& one) {
   }
   if (one.step) text += "step " + std::to_string(one.step->number) + ", as it reported\n";
   if (was_looked_at && one.stacks.empty()) {
-    text += one.is_asked ? "it did not say in time where its threads stood\n"
-                         : "it cannot be asked for stacks of Python\n";
+    text +=
+        one.is_asked ? "it gave no stacks in time\n" : "it cannot be asked for stacks of Python\n";
   }
   add_part(text, "threads of Python, the innermost call first", one.stacks);
   add_part(text, "in the kernel", one.kernel_stack);

@@ -77,7 +77,7 @@ void failed_round::keep() {
   // The ranks were asked meanwhile, and the answer, which is saved already, has these facts, too.
   if (writer_.newest().round == facts.round) return;
   writer_.keep({facts.round, "", facts.folder}, std::move(facts.seen), note_level::debug,
-               "what is known of the failure of round " + std::to_string(facts.round));
+               "evidence of the failure of round " + std::to_string(facts.round));
 }
 
 void failed_round::judge(round_number round, bool is_failure) {

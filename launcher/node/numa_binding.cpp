@@ -107,7 +107,7 @@ cli::parsed<std::vector<std::vector<int>>> bind_workers(numa_mode mode, std::uin
   std::vector<std::vector<int>> bound;
   if (mode == numa_mode::off) return bound;
   const std::string words = "--numa-binding=" + std::string(to_string(mode));
-  if (topology.nodes.empty()) return cli::usage_error{words + ": no processor is known here"};
+  if (topology.nodes.empty()) return cli::usage_error{words + ": no processor found"};
   const std::vector<int> nodes = nodes_of_ranks(workers, topology);
   for (std::size_t rank = 0; rank < workers; ++rank) {
     const auto begin = nodes.begin();

@@ -74,7 +74,7 @@ constexpr words endings[] = {
     {ending::lost, " was lost with its node", " were lost with their nodes"},
     {ending::killed, " had to be killed", " had to be killed"},
     {ending::stopped, " was stopped", " were stopped"},
-    {ending::succeeded, " had ended well", " had ended well"},
+    {ending::succeeded, " had succeeded", " had succeeded"},
 };
 
 // If every reported rank gave up waiting, the suspects are the ranks that reported nothing.
@@ -148,7 +148,7 @@ std::string others_text(const round_report& report) {
 std::string round_line(const round_report& report) {
   const cause& first = *report.root_cause;
   std::string text = "round " + std::to_string(report.round) + " failed: " + core::describe(first) +
-                     (report.is_last ? "; the end: " : "; next: ") + report.text;
+                     (report.is_last ? "; the run ends: " : "; next: ") + report.text;
   return text + "; the whole report is in the output of the node of rank 0" +
          (first.node.empty() ? "" : " and of " + first.node);
 }
@@ -172,7 +172,7 @@ std::string round_box(const round_report& report, const std::string& output,
   if (!reached.empty()) add("this node had reached " + reached);
   add(others_text(report));
   if (!output.empty()) add("its whole output: " + output);
-  add((report.is_last ? "the end: " : "next: ") + report.text);
+  add((report.is_last ? "the run ends: " : "next: ") + report.text);
   return text;
 }
 

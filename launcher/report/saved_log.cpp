@@ -336,7 +336,7 @@ std::vector<std::string> saved_log::explain() const {
       lines.push_back("  " + line);
     if (first.words.is_secondary) {
       lines.emplace_back(
-          "  every failure here follows from another one: why the first rank ended "
+          "  every failure in this log is secondary: why the first rank ended "
           "is not in this log");
     }
     const std::string others = names_of(found, 1);

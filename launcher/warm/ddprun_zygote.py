@@ -361,6 +361,6 @@ def hold(agent, record, rank_names, excluded, stack_signal):
             ddprun_stacks.answer(stack_signal)
     except BaseException as error:
         # A process that is not a worker must not run the script, whatever happens.
-        os.write(2, f"ddprun: no worker is started warm: {error!r}\n".encode())
+        os.write(2, f"ddprun: warm workers are off: {error!r}\n".encode())
         os._exit(1)
     ddprun_site.run_own_sitecustomize()

@@ -24,7 +24,7 @@ void read_any(const json& object, std::variant<Values...>& message, verdict& fou
   };
   if ((read_as(std::type_identity<Values>()) || ...)) return;
   found.error = errc::unknown_message;
-  found.problem = "message.type: \"" + type + "\" is not a message that belongs here";
+  found.problem = "message.type: \"" + type + "\" is not expected on this connection";
 }
 
 template <typename Message>

@@ -63,7 +63,7 @@ def test_all_nodes_tell_the_same_once(cluster, tmp_path):
         r'  \|   /data/train.py:8 in step: raise ValueError\("loss is NaN"\)\n'
         rf"  \| rank 3 had to be killed{AFTER}; ranks 0 and 1 were stopped{AFTER}\n"
         r"  \| next: restart 1 of 1", first), first
-    assert second.endswith("  | the end: the only restart is used")
+    assert second.endswith("  | the run ends: the only restart is used")
     assert ", after 1 restart\n" in second
 
     for node in nodes:
@@ -131,7 +131,7 @@ def test_a_rank_that_saves_and_ends_well_when_it_is_asked_to_stop_was_stopped(cl
     job = Program(cluster, "a", [BIN / "ddprun", "--report", "r", "--nproc-per-node=2",
                                  "--no-python", "sh", "-c", script], cwd=tmp_path)
     assert job.wait() == 7
-    assert "rank 0 was stopped" in job.err() and "ended well" not in job.err()
+    assert "rank 0 was stopped" in job.err() and "succeeded" not in job.err()
     report = json.loads((tmp_path / "r").read_text())
     assert {"how": "stopped", "first_rank": 0, "last_rank": 0} in untimed(report["ends"])
 

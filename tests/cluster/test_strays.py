@@ -128,7 +128,7 @@ def test_what_a_success_leaves_in_its_group_is_waited_for(cluster, upload):
     cluster.started(1, 2)
     cluster.order(0, f"{upload.order} exit 0")
     cluster.order(1, "exit 0")
-    agent.says(r"rank 0 ended well and left 1 process behind: \S+ \(\d+\); this node waits for it, "
+    agent.says(r"rank 0 succeeded and left 1 process behind: \S+ \(\d+\); this node waits for it, "
                r"30 s at most \(--children-grace\)")
     assert agent.running() and not upload.is_done()
     upload.finish()
@@ -147,7 +147,7 @@ def test_what_outlives_its_grace_is_killed_with_a_warning(cluster, upload, leave
     assert agent.wait() == 0
     # It may be late to leave the group.
     whose = "(workers|rank 0)" if leaves else "rank 0"
-    agent.says(rf"warning: {whose} ended well and left 1 process behind.*: \S+ \(\d+\); it is "
+    agent.says(rf"warning: {whose} succeeded and left 1 process behind.*: \S+ \(\d+\); it is "
                rf"killed{why}")
     assert not upload.is_done()
     cluster.nothing_left()
@@ -157,11 +157,11 @@ def test_a_failure_ends_what_a_success_has_left(cluster, upload):
     agent = cluster.agent("", "--max-restarts=1", workers=2)
     cluster.started(1, 2)
     cluster.order(0, f"{upload.order} exit 0")
-    agent.says("rank 0 ended well and left 1 process behind")
+    agent.says("rank 0 succeeded and left 1 process behind")
     cluster.order(1, "exit 3")
     cluster.started(2, 2)
-    agent.says(r"warning: rank 0 ended well and left 1 process behind: \S+ \(\d+\); it is killed, "
-               "as the round is over")
+    agent.says(r"warning: rank 0 succeeded and left 1 process behind: \S+ \(\d+\); it is killed, "
+               "because the round is over")
     assert not [line for line in cluster.marked().values() if "upload.sh" in line]
     cluster.finish(2)
     assert agent.wait() == 0
@@ -172,7 +172,7 @@ def test_ctrl_c_ends_the_wait_for_children(cluster, upload):
     agent = cluster.agent("", "--children-grace=3600", workers=1)
     cluster.started(1, 1)
     cluster.order(0, f"{upload.order} exit 0")
-    agent.says("rank 0 ended well and left 1 process behind")
+    agent.says("rank 0 succeeded and left 1 process behind")
     agent.kill(signal.SIGINT)
     assert agent.wait() in (0, 130)
     cluster.nothing_left()
@@ -184,7 +184,7 @@ def test_children_that_are_kept_live_on_after_the_run(cluster, upload):
     cluster.started(1, 1)
     cluster.order(0, f"{upload.order} setsid {upload.order} exit 0")
     assert agent.wait() == 0
-    agent.says(r"rank 0 ended well and left (1 process|2 processes) behind: .*; (it is|they are) left running")
+    agent.says(r"rank 0 succeeded and left (1 process|2 processes) behind: .*; (it is|they are) left running")
 
     def uploads():
         found = [pid for pid, line in cluster.marked().items() if "upload.sh" in line]
@@ -205,7 +205,7 @@ def test_children_are_kept_for_a_run_that_ends_well_only(cluster, upload):
     agent = cluster.agent("", "--children-grace=keep", workers=2)
     cluster.started(1, 2)
     cluster.order(0, f"{upload.order} setsid {upload.order} exit 0")
-    agent.says("rank 0 ended well and left (1 process|2 processes) behind")
+    agent.says("rank 0 succeeded and left (1 process|2 processes) behind")
     cluster.order(1, "exit 3")
     assert agent.wait() == 3
     cluster.nothing_left()

@@ -168,7 +168,7 @@ cluster_report examine_cluster(const cluster_wishes& wishes, const own_facts& ow
   meeting others(wishes.meeting);
   if (!others.join(mine, problem)) {
     if (daemon.is_open()) {
-      if (wishes.say) wishes.say(problem + "; the daemon here stays until the others are done");
+      if (wishes.say) wishes.say(problem + "; this node's daemon stays until the others are done");
       others.outlast_others();
     }
     return alone(problem,

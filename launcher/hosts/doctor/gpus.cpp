@@ -99,7 +99,7 @@ finding judge_nvidia(const gpu_facts& facts) {
     found.advice = "load NVIDIA's driver: nvidia-smi says what is wrong with it";
   } else if (facts.gpus.present == 0) {
     found.state = health::error;
-    found.seen = "driver " + facts.driver + " is loaded, and no device is here";
+    found.seen = "driver " + facts.driver + " is loaded, but there is no GPU device";
     found.advice = "give the container its GPUs (--gpus all, nvidia.com/gpu)";
   } else {
     found.seen = fmt::format("{}, driver {}", facts.gpus.present, facts.driver);

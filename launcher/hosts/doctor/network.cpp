@@ -100,11 +100,12 @@ void judge_wishes(const network_facts& facts, const environment_map& environment
     const std::string wanted = variable_or_empty(environment, wish.variable);
     if (wanted.empty() || wanted.starts_with('^')) continue;
     const bool is_there = wish.finds(wanted, interfaces);
-    found.push_back({wish.variable, is_there ? health::ok : health::error,
-                     is_there ? wanted : wanted + " is not an interface with an address here",
-                     is_there ? ""
-                              : fmt::format("unset it, or name one of these: {}",
-                                            fmt::join(interfaces, ", "))});
+    found.push_back(
+        {wish.variable, is_there ? health::ok : health::error,
+         is_there ? wanted : wanted + " is not an interface with an address on this host",
+         is_there
+             ? ""
+             : fmt::format("unset it, or name one of these: {}", fmt::join(interfaces, ", "))});
   }
 }
 
@@ -206,7 +207,7 @@ namespace {
 // A service manager may hold the port for the daemon, or a container engine for one inside.
 void judge_holder(const endpoint_facts& facts, finding& found) {
   if (!facts.holder) {
-    found.seen += " is this node, and somebody listens there";
+    found.seen += " is this node, and a program listens there";
     return;
   }
   found.seen += fmt::format(" is this node, and {} (process {}) listens there",

@@ -40,7 +40,7 @@ hosts::placement_outcome place_index(const pod_facts& pod, const environment_map
                                      const std::string& index_text) {
   const std::string given = line_for("JOB_COMPLETION_INDEX", index_text);
   const auto index = whole_number<std::uint32_t>(index_text);
-  if (!index) return cli::usage_error{given + " is not a pod index: who has set it?"};
+  if (!index) return cli::usage_error{given + " is not a pod index: check who sets it"};
   const std::string subdomain = subdomain_of(pod);
   // An array job: its pods do not know each other.
   if (subdomain.empty()) return {};

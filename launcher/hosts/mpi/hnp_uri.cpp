@@ -46,7 +46,7 @@ cli::parsed<meeting> meet_at_mpirun(std::string_view uri, std::uint32_t rank,
   const bool is_here =
       std::find(host.addresses.begin(), host.addresses.end(), *first) != host.addresses.end();
   if (rank == 0 && !is_here) {
-    return cli::usage_error{"there is no libpmix here, and mpirun's own host, " +
+    return cli::usage_error{"libpmix is not installed, and mpirun's own host, " +
                             first->to_string() + ", is not the host of rank 0"};
   }
   // Below the kernel's port range for outgoing connections.

@@ -176,8 +176,8 @@ cli::checked filter_hosts(std::vector<host>& hosts, std::string_view given, std:
     const auto found =
         std::find_if(rest.begin(), rest.end(), [&](const host& each) { return each.name == name; });
     if (found == rest.end()) {
-      return cli::wrong(
-          given, "\"" + std::string(name) + "\" is not in the host list, or appears twice here");
+      return cli::wrong(given,
+                        "\"" + std::string(name) + "\" is not in the host list, or is repeated");
     }
     host one = *found;
     const auto place = rest.erase(found);

@@ -255,7 +255,7 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
       {"--nnodes=2 --rdzv-endpoint=tcp://h:5 a.py",
        "--rdzv-endpoint=tcp://h:5: write the endpoint as HOST:PORT, without a scheme"},
       {"--rdzv-backend=etcd-v2 a.py",
-       "--rdzv-backend=etcd-v2: etcd is not there yet; use --rdzv-backend=c10d with "
+       "--rdzv-backend=etcd-v2: etcd is not supported; use --rdzv-backend=c10d with "
        "--rdzv-endpoint of a ddprun-rendezvous daemon, or of the first node"},
       {"--rdzv-backend=zeus a.py",
        "--rdzv-backend=zeus: unknown rendezvous backend; use c10d or static"},

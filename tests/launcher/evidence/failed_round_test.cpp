@@ -74,7 +74,7 @@ TEST_CASE("what is known of a round is kept where a worker of this node has fail
             .find("it had not ended when the round was stopped\n") != std::string::npos);
   REQUIRE(here.said.size() == 1);
   CHECK(here.said[0].first == note_level::debug);
-  CHECK(here.said[0].second == "what is known of the failure of round 3: " + here.place);
+  CHECK(here.said[0].second == "evidence of the failure of round 3: " + here.place);
 }
 
 TEST_CASE("where no worker of this node has failed, the report says whether it is kept") {

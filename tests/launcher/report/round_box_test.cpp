@@ -136,9 +136,10 @@ TEST_CASE("of many nodes most say in one line what failed, and where the box is"
   report.is_last = true;
   report.text = "all 3 restarts are used";
   report.root_cause->node.clear();
-  CHECK(round_line(report).ends_with(
-      "; the end: all 3 restarts are used; the whole report is in the output of the node of rank "
-      "0"));
+  CHECK(
+      round_line(report).ends_with("; the run ends: all 3 restarts are used; the whole report is "
+                                   "in the output of the node of rank "
+                                   "0"));
 }
 
 TEST_CASE(

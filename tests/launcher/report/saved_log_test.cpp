@@ -80,7 +80,7 @@ TEST_CASE("a log in which all failures are effects says that the cause is not in
   REQUIRE(lines.size() > 3);
   CHECK(lines[0].starts_with("root cause: rank 0, line 1: RuntimeError: "));
   CHECK(lines[lines.size() - 2] ==
-        "  every failure here follows from another one: why the first rank ended is not in this "
+        "  every failure in this log is secondary: why the first rank ended is not in this "
         "log");
 }
 
@@ -117,11 +117,11 @@ TEST_CASE("colours of a terminal that a log was saved from do not matter") {
 TEST_CASE("ddprun's own box is the answer, the last one") {
   const std::string box =
       "ddprun node-a 02:13:05.412: warning: round 1 failed 3 s after its start; the root cause:\n"
-      "  | node-a: rank 1 (local rank 1) exited with code 1\n  | the end: enough\n";
+      "  | node-a: rank 1 (local rank 1) exited with code 1\n  | the run ends: enough\n";
   CHECK(explained("x\n" + labelled("[rank0]: ", raised("KeyError: 'x'")) + box + box + "y\n") ==
         std::vector<std::string>{"round 1 failed 3 s after its start; the root cause:",
                                  "  node-a: rank 1 (local rank 1) exited with code 1",
-                                 "  the end: enough"});
+                                 "  the run ends: enough"});
 }
 
 TEST_CASE("of the rounds before the last one each has a line, once") {
@@ -197,10 +197,10 @@ TEST_CASE("ddprun's own box is read from --log-format=json, too") {
                                   text);
   };
   const std::string log = line("round 1 failed 3 s after its start; the root cause:\n  | " + cause +
-                               "\n  | the end: enough") +
+                               "\n  | the run ends: enough") +
                           line("error: exit code 1: " + cause);
-  const std::vector<std::string> box{
-      "round 1 failed 3 s after its start; the root cause:", "  " + cause, "  the end: enough"};
+  const std::vector<std::string> box{"round 1 failed 3 s after its start; the root cause:",
+                                     "  " + cause, "  the run ends: enough"};
   CHECK(explained(labelled("[rank0]: ", raised("KeyError: 'x'")) + log) == box);
   CHECK(explained(labelled("0: ", log)) == box);
   // JSON objects of other programs, and malformed ones.

@@ -131,7 +131,7 @@ TEST_CASE("a refusal says what is wrong and where") {
   CHECK(problem_of_agent("{}") == "message.type: is missing [malformed message]");
   CHECK(problem_of_agent(R"({"type":7})") == "message.type: is not a string [malformed message]");
   CHECK(problem_of_agent(R"({"type":"ack","seq":1})") ==
-        "message.type: \"ack\" is not a message that belongs here [message of an unknown kind]");
+        "message.type: \"ack\" is not expected on this connection [message of an unknown kind]");
   CHECK(problem_of_agent(R"({"type":"status","phase":"flying"})") ==
         "status.phase: \"flying\" is no phase that this version knows; use the same version of "
         "ddprun on every node [message of an unknown kind]");

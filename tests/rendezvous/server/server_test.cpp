@@ -100,7 +100,7 @@ TEST_CASE("what cannot be read ends the session with a sentence") {
       {"{nonsense\n", "line: is not JSON from byte "},
       {"{\"type\":\"status\",\"seq\":1}\n", "the first message of a session is its hello"},
       {"{\"type\":\"tether_beat\",\"seq\":1}\n", "a tether belongs to the leader of the round"},
-      {"{\"type\":\"desired\",\"phase\":\"run\"}\n", "is not a message that belongs here"},
+      {"{\"type\":\"desired\",\"phase\":\"run\"}\n", "is not expected on this connection"},
       {R"({"type":"hello","protocol":7,"version":"9"})"
        "\n",
        "this node speaks version 7 (ddprun 9), the rendezvous daemon version 4 (ddprun 0.1.0)"},

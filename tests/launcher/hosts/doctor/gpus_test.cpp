@@ -49,7 +49,8 @@ TEST_CASE("GPUs, their driver, and what is hidden of them") {
 TEST_CASE("a container without its devices, and devices without a driver") {
   const fake_node container;
   put_driver(container);
-  CHECK(gpus_of(container).starts_with("error: driver 580.65.06 is loaded, and no device is here"));
+  CHECK(gpus_of(container).starts_with(
+      "error: driver 580.65.06 is loaded, but there is no GPU device"));
   const fake_node broken;
   put_gpus(broken, 2);
   CHECK(gpus_of(broken).starts_with("error: 2 device files, and no driver"));

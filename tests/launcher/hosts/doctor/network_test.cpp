@@ -75,7 +75,8 @@ TEST_CASE("variables name interfaces as NCCL and Gloo read them") {
   CHECK(nccl("=ib0") == "ok: =ib0");
   CHECK(nccl("^docker,lo") == "nothing");  // whatever is there besides
   CHECK(nccl("=ib") ==
-        "error: =ib is not an interface with an address here: unset it, or name one of these: lo, "
+        "error: =ib is not an interface with an address on this host: unset it, or name one of "
+        "these: lo, "
         "eth0, "
         "ib0");
   CHECK(nccl("ens").starts_with("error: ens is not an interface"));
@@ -118,7 +119,7 @@ TEST_CASE("an endpoint on this node is where the daemon will be") {
 TEST_CASE("who holds the endpoint's port on this node is named") {
   endpoint_facts facts = of_node_0();
   facts.is_here = true;
-  CHECK(judge_endpoint(facts).seen == "node-0:29400 is this node, and somebody listens there");
+  CHECK(judge_endpoint(facts).seen == "node-0:29400 is this node, and a program listens there");
   facts.holder = port_holder{12, "ddprun"};
   CHECK(judge_endpoint(facts).state == health::ok);
   CHECK(judge_endpoint(facts).seen ==

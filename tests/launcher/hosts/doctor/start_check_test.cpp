@@ -52,7 +52,7 @@ TEST_CASE("what is wrong with a node at the start of a job") {
       {"GLOO_SOCKET_IFNAME", "eth99"}, {"PYTHON_EXEC", (node.root() / "venv/bin/python").string()}};
   const findings found = check_start(node.root(), environment);
   CHECK(line_of(found, "GLOO_SOCKET_IFNAME")
-            .starts_with("error: eth99 is not an interface with an address here: "));
+            .starts_with("error: eth99 is not an interface with an address on this host: "));
   CHECK(line_of(found, "driver").starts_with("warning: PyTorch 2.15.0+cu132 needs "));
   CHECK(line_of(found, "shared memory").starts_with("error: "));  // this node has no /dev/shm
   CHECK(line_of(found, "clock") == "nothing");

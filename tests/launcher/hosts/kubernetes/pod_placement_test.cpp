@@ -72,7 +72,7 @@ TEST_CASE("the names of a node whose network a pod shares are no subdomain") {
 
 TEST_CASE("an index that is none, or fits no name, is told") {
   CHECK(refusal_of_pod(pod_called("train-1", "train"), {{"JOB_COMPLETION_INDEX", "one"}}) ==
-        "JOB_COMPLETION_INDEX=one is not a pod index: who has set it?");
+        "JOB_COMPLETION_INDEX=one is not a pod index: check who sets it");
   CHECK(refusal_of_pod(pod_called("node7", "train"), {{"JOB_COMPLETION_INDEX", "1"}}) ==
         "JOB_COMPLETION_INDEX=1 does not fit this host's name, node7, so the other pods' names are "
         "unknown; write --rdzv-endpoint=HOST[:PORT], the name of the pod with index 0");

@@ -137,7 +137,7 @@ TEST_CASE("mpi: mpirun's own address is for want of anything better") {
   const auto elsewhere = meet_at_mpirun("1.0;tcp://10.0.0.9:1", 0, first_host());
   REQUIRE(elsewhere.has_error());
   CHECK(elsewhere.error().text ==
-        "there is no libpmix here, and mpirun's own host, 10.0.0.9, is not the host of "
+        "libpmix is not installed, and mpirun's own host, 10.0.0.9, is not the host of "
         "rank 0");
   CHECK(meet_at_mpirun("1.0;tcp://127.0.0.1:1", 0, first_host()).has_error());
 }

@@ -93,8 +93,8 @@ TEST_CASE("DeepSpeed's filters choose hosts and GPUs") {
 }
 
 TEST_CASE("a filter that cannot be meant is refused") {
-  CHECK(filtered("d", true) == "--include: \"d\" is not in the host list, or appears twice here");
-  CHECK(filtered("a@a", true) == "--include: \"a\" is not in the host list, or appears twice here");
+  CHECK(filtered("d", true) == "--include: \"d\" is not in the host list, or is repeated");
+  CHECK(filtered("a@a", true) == "--include: \"a\" is not in the host list, or is repeated");
   CHECK(filtered("b:2", true) == "--include: the number of GPU of b is a whole number from 0 to 1");
   CHECK(filtered("a@b@c", false) == "--exclude: no host is left");
 }
