@@ -184,7 +184,8 @@ def test_children_that_are_kept_live_on_after_the_run(cluster, upload):
     cluster.started(1, 1)
     cluster.order(0, f"{upload.order} setsid {upload.order} exit 0")
     assert agent.wait() == 0
-    agent.says(r"rank 0 succeeded and left (1 process|2 processes) behind: .*; (it is|they are) left running")
+    agent.says(r"rank 0 succeeded and left (1 process|2 processes) behind: .*"
+               r"; (it is|they are) left running")
 
     def uploads():
         found = [pid for pid, line in cluster.marked().items() if "upload.sh" in line]

@@ -7,7 +7,8 @@ Each program's first line gives the number of ranks, the rank whose output is sa
 One with gpus=1 needs an NVIDIA GPU, which its ranks share, and is skipped if there is none.
 
 A rank is a fork of this process, which has imported PyTorch once; the interpreter runs the program
-as its main file. It prints how each rank ended, for answers.txt. Paths of this machine are replaced.
+as its main file. It prints how each rank ended, for answers.txt. Paths of this machine are
+replaced.
 """
 
 import ctypes
