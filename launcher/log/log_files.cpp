@@ -263,22 +263,22 @@ void log_files::shared::serve(const shared_file& one) {
   while (true) {
     bool room = false;
     bool is_done = false;
-    std::string word, late_word;
+    std::string mended_text, caught_up_text;
     {
       const std::lock_guard lock(mutex);
       output_channel& from = one->channel;
       if (!from.pending()) {
-        if (one->broken_since) word = mend(*one);
+        if (one->broken_since) mended_text = mend(*one);
         is_done = from.queue.empty() && from.overrun.none();
-        if (is_done && one->is_behind) late_word = catch_up(*one);
+        if (is_done && one->is_behind) caught_up_text = catch_up(*one);
         from.collect("ddprun");
         room = std::exchange(from.told_full, false);
         if (is_done && one->users == 0) forget(one);
       }
     }
     if (room) tell_room(one->id);
-    if (!word.empty()) say(word);
-    if (!late_word.empty()) say(late_word);
+    if (!mended_text.empty()) say(mended_text);
+    if (!caught_up_text.empty()) say(caught_up_text);
     if (is_done) return;
     if (write_all(*one) != output_channel::outcome::taken) return break_off(one);
     const std::lock_guard lock(mutex);

@@ -149,13 +149,13 @@ void log_mux::arm(const shared_entry& from) {
 }
 
 void log_mux::on_readable(const shared_entry& from) {
-  auto& line = line_of(*from);
+  auto& queue = line_of(*from);
   const bool is_shown = from->from.route.is_shown;
-  if (from->hurried || !is_shown || (line.empty() && writer_.has_room(from->from.to))) {
+  if (from->hurried || !is_shown || (queue.empty() && writer_.has_room(from->from.to))) {
     return go_on(from);
   }
   from->waiting_since = clock::now();
-  line.push_back(from);
+  queue.push_back(from);
 }
 
 // The writer has room, or the source must not wait for it.
@@ -320,10 +320,10 @@ clock::duration log_mux::waited(source_id id) const {
 }
 
 void log_mux::resume(log::output_stream stream) {
-  auto& line = lines_[static_cast<std::size_t>(stream)];
+  auto& queue = lines_[static_cast<std::size_t>(stream)];
   const auto alive = alive_.watch();
-  while (!line.empty() && writer_.has_room(stream)) {
-    const auto from = line.front();
+  while (!queue.empty() && writer_.has_room(stream)) {
+    const auto from = queue.front();
     leave_line(from);
     go_on(from);
     if (alive.expired()) return;  // the handler `ended` has destroyed us

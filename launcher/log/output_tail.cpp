@@ -129,10 +129,10 @@ void output_tail::cut_front() {
 }
 
 std::string output_tail::text() const {
-  std::string told = bytes_;
-  told.insert(line_begin_, stack_.left_out());
-  if (!library_run_.empty()) told.insert(library_run_.front(), library_note());
-  const std::string whole = to_valid_utf8(without_escapes(told));
+  std::string with_notes = bytes_;
+  with_notes.insert(line_begin_, stack_.left_out());
+  if (!library_run_.empty()) with_notes.insert(library_run_.front(), library_note());
+  const std::string whole = to_valid_utf8(without_escapes(with_notes));
   std::string_view text = last_of(whole, output_tail_bytes_max);
   if (cut_ || text.size() < whole.size()) {
     const auto newline = text.find('\n');

@@ -88,9 +88,9 @@ int serve(const launcher::nccl_id_options& options, const environment_map& envir
   if (count == 0) {
     const std::string line = read_line();
     if (line.empty()) return 0;  // the agent led no round
-    const auto told = launcher::read_id_count(line);
-    if (!told) return say(answer, "problem", told.error().text), 1;
-    count = *told;
+    const auto read = launcher::read_id_count(line);
+    if (!read) return say(answer, "problem", read.error().text), 1;
+    count = *read;
   }
   for (std::uint32_t number = 0; number < count; ++number) {
     const auto id = nccl->make_id(problem);

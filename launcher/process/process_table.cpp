@@ -121,17 +121,18 @@ bool has_variable(pid_t pid, const std::string& entry) {
 }
 
 std::vector<pid_t> running_groups(const std::vector<pid_t>& groups) {
-  std::vector<pid_t> asked;
+  std::vector<pid_t> candidates;
   for (const pid_t group : groups) {
     // kill(2) is cheap, and mostly spares the look at the whole table.
-    if (::kill(-group, 0) == 0 || errno != ESRCH) asked.push_back(group);
+    if (::kill(-group, 0) == 0 || errno != ESRCH) candidates.push_back(group);
   }
-  if (asked.empty()) return asked;
+  if (candidates.empty()) return candidates;
   std::vector<pid_t> running;
   for (const auto& entry : list_processes()) {
-    const bool is_asked = std::find(asked.begin(), asked.end(), entry.group) != asked.end();
+    const bool is_candidate =
+        std::find(candidates.begin(), candidates.end(), entry.group) != candidates.end();
     const bool is_known = std::find(running.begin(), running.end(), entry.group) != running.end();
-    if (!entry.dead && is_asked && !is_known) running.push_back(entry.group);
+    if (!entry.dead && is_candidate && !is_known) running.push_back(entry.group);
   }
   return running;
 }

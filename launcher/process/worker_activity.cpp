@@ -37,8 +37,8 @@ worker_activity::usage worker_activity::usage_of(pid_t process) {
 }
 
 bool worker_activity::are_busy(const std::vector<pid_t>& groups, time_point now) {
-  std::vector<pid_t> asked;
-  std::copy_if(groups.begin(), groups.end(), std::back_inserter(asked),
+  std::vector<pid_t> leaders;
+  std::copy_if(groups.begin(), groups.end(), std::back_inserter(leaders),
                [](pid_t leader) { return has_handler(leader, SIGTERM); });
   const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now - looked_at_);
   const std::int64_t ticks_that_count =
@@ -46,8 +46,9 @@ bool worker_activity::are_busy(const std::vector<pid_t>& groups, time_point now)
   std::map<pid_t, std::pair<std::int64_t, std::uint64_t>> used;  // by group
   std::map<pid_t, usage> seen;
   bool are_busy = false;
-  for (const process_entry& one : asked.empty() ? std::vector<process_entry>() : list_processes()) {
-    if (one.dead || std::find(asked.begin(), asked.end(), one.group) == asked.end()) continue;
+  for (const process_entry& one :
+       leaders.empty() ? std::vector<process_entry>() : list_processes()) {
+    if (one.dead || std::find(leaders.begin(), leaders.end(), one.group) == leaders.end()) continue;
     const usage now_used = usage_of(one.pid);
     seen[one.pid] = now_used;
     const auto before = last_.find(one.pid);

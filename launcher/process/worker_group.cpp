@@ -401,20 +401,20 @@ void worker_group::state::apply(const workers::tell_left_behind& effect) {
   left_behind told{effect.what, std::nullopt, {}};
   if (effect.what == workers::leftover_state::stopped && effect.worker)
     find_children(*effect.worker);
-  std::vector<pid_t> whose = children_left;
+  std::vector<pid_t> left = children_left;
   if (effect.worker) {
     const worker& one = workers[*effect.worker];
     told.rank = one.command.rank;
     // If its own pipes are drained, strays did not delay it, so they are not its own.
     const bool is_drained = one.sources[0] == 0 && one.sources[1] == 0;
-    if (is_drained) std::erase_if(whose, [&](pid_t pid) { return ::getpgid(pid) != one.pid; });
+    if (is_drained) std::erase_if(left, [&](pid_t pid) { return ::getpgid(pid) != one.pid; });
   }
-  if (whose.empty()) return;
+  if (left.empty()) return;
   if (effect.what == workers::leftover_state::kept) {
-    kept.insert(kept.end(), whose.begin(), whose.end());
+    kept.insert(kept.end(), left.begin(), left.end());
   }
   // Read the names now: the next effect may kill the processes.
-  for (const pid_t pid : whose)
+  for (const pid_t pid : left)
     told.processes.push_back(process_name(pid) + " (" + std::to_string(pid) + ")");
   words.push_back([told = std::move(told)](const events& to) {
     if (to.children_stay) to.children_stay(told);

@@ -258,18 +258,18 @@ void survivor_spawner::await_word(const member_ptr& one) {
 }
 
 void survivor_spawner::take_word(member& one) {
-  const auto word = net::receive_packet(one.link.native_handle());
-  if (!word) {
-    if (word.error() != boost::system::errc::operation_would_block) hung_up(one);
+  const auto message = net::receive_packet(one.link.native_handle());
+  if (!message) {
+    if (message.error() != boost::system::errc::operation_would_block) hung_up(one);
     return;
   }
-  if (word->text == "stay" && one.at == stage::working) {
+  if (message->text == "stay" && one.at == stage::working) {
     if (net::send_packet(one.link.native_handle(), "ok").failed()) hung_up(one);
-  } else if (word->text == "left" && one.at == stage::leaving) {
+  } else if (message->text == "left" && one.at == stage::leaving) {
     take_left(one);
-  } else if (word->text == "begun" && one.at == stage::beginning) {
+  } else if (message->text == "begun" && one.at == stage::beginning) {
     take_begun(one);
-  } else if (word->text != "left" || one.at != stage::working) {  // a late "left" is no error
+  } else if (message->text != "left" || one.at != stage::working) {  // a late "left" is no error
     hung_up(one);
   }
 }

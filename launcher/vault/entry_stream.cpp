@@ -99,9 +99,9 @@ outcome receive_file(line_stream& from, const sent_file& sent, int folder, std::
   worker::checksum sum;
   if (outcome done = receive_content(from, file->get(), sent, sum, go_on); !done.is_done())
     return done;
-  const auto told = from.line();
-  if (!told) return failed_stream(told.error());
-  if (*told != "sum " + worker::checksum_text(sum.value()))
+  const auto sum_line = from.line();
+  if (!sum_line) return failed_stream(sum_line.error());
+  if (*sum_line != "sum " + worker::checksum_text(sum.value()))
     return wrong_stream(sent.path + ", which does not have its checksum");
   // Whether an entry is complete depends on these times, so the copy keeps them.
   if (!set_modified(file->get(), sent.modified_ns))

@@ -157,9 +157,10 @@ state parse(std::string_view text, const std::string& key, learnt_list& list) {
   const auto version = next_line(text);
   if (version != first_line)
     return version && version->starts_with(first_word) ? state::outdated : state::broken;
-  const auto whose = next_line(text);
-  if (!whose || !whose->starts_with("K ")) return state::broken;
-  if (whose->substr(2) != hex_text(key)) return state::outdated;  // another key with the same hash
+  const auto key_line = next_line(text);
+  if (!key_line || !key_line->starts_with("K ")) return state::broken;
+  if (key_line->substr(2) != hex_text(key))
+    return state::outdated;  // another key with the same hash
   std::size_t bytes = 0;
   for (;;) {
     const auto line = next_line(text);
