@@ -24,7 +24,7 @@ call_watch::answer call_watch::look(const std::map<pid_t, unique_fd>& workers) {
   answer found;
   std::set<pid_t> back;
   std::erase_if(asked_, [&](const auto& one) {
-    // A byte was added, or the worker closed the file: its main thread is back in the interpreter.
+    // An added byte means that the main thread is back in the interpreter.
     const auto& [pid, asked] = one;
     const bool is_held = bytes_in(asked.file) == asked.bytes;
     if (!is_held) back.insert(pid);

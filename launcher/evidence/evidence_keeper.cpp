@@ -115,9 +115,8 @@ void evidence_keeper::note_end(round_number round, const worker_end& end) {
 
 void evidence_keeper::hear_failure(round_number round, bool has_waited) {
   const bool is_off = !watch_ || options_.gathering_limit == duration::zero();
-  // One pass is enough if the failed rank was not waiting and none stands still: the restart is as
-  // quick as without evidence.
   if (is_off || stopped_round_ == round || living_ranks().empty()) return;
+  // Otherwise no rank has anything to add, and the restart is as quick as without evidence.
   if (has_waited || watch_->is_any_still()) gather({});
 }
 

@@ -43,11 +43,11 @@ void failed_round::add_to(node_evidence& seen) {
     const auto same =
         std::find_if(seen.ranks.begin(), seen.ranks.end(),
                      [&ended](const rank_evidence& one) { return one.rank == ended.rank; });
-    // The rank was asked before it ended: keep its stacks, and add how it ended.
     if (same == seen.ranks.end()) {
       seen.ranks.push_back(ended);
       continue;
     }
+    // The rank was asked before it ended: keep its stacks, and add how it ended.
     same->end = ended.end;
     same->output_tail = ended.output_tail;
     same->errors_tail = ended.errors_tail;

@@ -82,8 +82,8 @@ struct desk {
   std::atomic<std::uint64_t> moved = 0;     // bytes that preparations have copied
 
   void tell(note_level level, const std::string& text);
-  // Drops `text` if it is the last one of its kind. An empty text is not printed, so that the next
-  // one is.
+  // Prints `text` unless it is the last one of its kind. An empty text is only remembered, so that
+  // the next one is printed again.
   void tell_once(const std::string& kind, const std::string& text);
   void tell_to(teller to);  // empty: messages are dropped
 

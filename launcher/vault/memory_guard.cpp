@@ -36,10 +36,10 @@ std::vector<found_file> to_hollow(const std::vector<found_file>& found, std::uin
   for (const found_file& one : found) {
     if (one.kind != file_kind::regular || one.occupied == 0 || whole.contains(one.path)) continue;
     if (!one.is_hollow) {
-      // Hollow files are chosen in any case: their writers go on and occupy new pages.
       written.push_back(one);
       continue;
     }
+    // Hollow files are chosen in any case: their writers go on and occupy new pages.
     chosen.push_back(one);
     occupied -= std::min(occupied, one.occupied);
   }
