@@ -16,8 +16,8 @@
 //   ddprun-vault/ROUND/alive/NODE    a number that grows
 //   ddprun-vault/ROUND/arrived-TURN  how many nodes have written their word, or have their part
 //                                    (of those with a vault)
-//   ddprun-vault/ROUND/verdict-TURN  "yes", "no", "apart WHY", "silent WHY"; TURN 0: all words
-//   there
+//   ddprun-vault/ROUND/verdict-TURN  "yes", "no", "apart WHY", "silent WHY"; TURN 0 is of the
+//                                    words
 //
 // Thread rule: a thread that may block; it calls `goes_on` again and again, and stops once that
 // returns false. Errors: `why`.
