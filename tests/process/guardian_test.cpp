@@ -16,7 +16,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds generous{30};
+constexpr std::chrono::milliseconds generous = tests::patience;
 
 // A worker with a child in its group; both ignore what is polite.
 const char* const stubborn =
@@ -57,22 +57,19 @@ struct guarded_agent {
   std::vector<process_watch> processes;
 };
 
-// A listener on this port; 0: one that the system picks.
-struct listener {
-  explicit listener(std::uint16_t wanted = 0)
-      : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const int again = 1;
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &again, sizeof(again));
+// A port that the system picks, at which nobody listens yet.
+struct silent_listener {
+  silent_listener() : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_port = htons(wanted);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(address);
     REQUIRE(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-    REQUIRE(::listen(fd.get(), 4) == 0);
     REQUIRE(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
     port = ntohs(address.sin_port);
   }
+
+  void listen() const { REQUIRE(::listen(fd.get(), 4) == 0); }
 
   bool has_caller(std::chrono::milliseconds limit) const {
     pollfd entry{fd.get(), POLLIN, 0};
@@ -101,6 +98,10 @@ struct listener {
 
   unique_fd fd;
   std::uint16_t port = 0;
+};
+
+struct listener : silent_listener {
+  listener() { listen(); }
 };
 
 }  // namespace
@@ -185,14 +186,13 @@ TEST_CASE("the word to the daemon comes after the last worker is dead") {
 
 TEST_CASE("the word is said again until the daemon has taken it") {
   // A port where nobody listens yet; then a peer that breaks the connection; then the daemon.
-  std::uint16_t port = 0;
-  { port = listener().port; }
-  guarded_agent agent({"--tell", "127.0.0.1", std::to_string(port), "dead: a\n"});
+  const silent_listener daemon;
+  guarded_agent agent({"--tell", "127.0.0.1", std::to_string(daemon.port), "dead: a\n"});
   const process_watch guardian(agent.guardian);
   agent.program.kill(SIGKILL);
   agent.wait_for_death();
   CHECK(agent.program.error_line().starts_with("ddprun guardian: the agent died"));
-  const listener daemon(port);
+  daemon.listen();
   daemon.break_next();
   CHECK(daemon.receive() == "dead: a\n");
   CHECK(guardian.gone_within(generous));
@@ -200,9 +200,8 @@ TEST_CASE("the word is said again until the daemon has taken it") {
 }
 
 TEST_CASE("where a daemon that is gone has no successor, a refused word is soon given up") {
-  std::uint16_t port = 0;
-  { port = listener().port; }
-  const std::string at = std::to_string(port);
+  const silent_listener nobody;
+  const std::string at = std::to_string(nobody.port);
   guarded_agent patient({"--tell", "127.0.0.1", at, "dead: a\n"});
   guarded_agent brief({"--tell", "127.0.0.1", at, "dead: b\n", "--unless-refused"});
   const process_watch one_of_patient(patient.guardian);

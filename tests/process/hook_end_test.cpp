@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 namespace {
 
 struct waited_hook : process_fixture {
-  explicit waited_hook(const std::string& command, duration limit = 300s) {
+  explicit waited_hook(const std::string& command, duration limit = test_limit) {
     hook_options options;
     options.name = "--health-check";
     options.command = command;

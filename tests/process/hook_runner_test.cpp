@@ -14,7 +14,8 @@ using namespace std::chrono_literals;
 namespace {
 
 struct hook_fixture : process_fixture {
-  explicit hook_fixture(const std::string& command, duration limit = 30s, std::size_t most = 16) {
+  explicit hook_fixture(const std::string& command, duration limit = test_limit,
+                        std::size_t most = 16) {
     hook_options options;
     options.name = "--on-event";
     options.command = command;
@@ -30,7 +31,7 @@ struct hook_fixture : process_fixture {
     hook.reset();
     CHECK(list_children().empty());
   }
-  void finish(duration limit = 30s) {
+  void finish(duration limit = test_limit) {
     bool is_done = false;
     hook->finish(limit, [&] { is_done = true; });
     run_until([&] { return is_done; });
@@ -89,7 +90,7 @@ TEST_CASE("what a hook leaves behind in its group ends with it") {
 }
 
 TEST_CASE("events beyond a short queue are counted, and said in one line") {
-  hook_fixture fixture("while [ ! -e $FOLDER/go ]; do sleep 0.01; done", 30s, 2);
+  hook_fixture fixture("while [ ! -e $FOLDER/go ]; do sleep 0.01; done", test_limit, 2);
   for (int count = 0; count < 6; ++count)
     fixture.hook->run({"event", ""});
   fixture.folder.file("go", "", 0600);

@@ -4,16 +4,29 @@
 #include "tests/support/no_descriptors.hpp"
 #include "tests/support/process_fixture.hpp"
 
+#include <chrono>
 #include <csignal>
 
 using namespace ddprun;
 using namespace ddprun::launcher;
 using tests::no_descriptors;
 
+namespace {
+
+// However long it takes until the test gives descriptors back.
+worker_group::options patient() {
+  worker_group::options options;
+  options.shortage_limit = std::chrono::hours(1);
+  return options;
+}
+
+}  // namespace
+
 TEST_CASE("without descriptors a worker is tried again, and starts when there are some") {
   process_fixture fixture;
   no_descriptors none;
-  fixture.start_group({fixture.shell("echo one", 0, "[a:0] "), fixture.shell("exit 3", 1, "")});
+  fixture.start_group({fixture.shell("echo one", 0, "[a:0] "), fixture.shell("exit 3", 1, "")},
+                      patient());
   fixture.run_until([&] { return !fixture.shortages.empty(); });
   CHECK(fixture.shortages.at(0).error == EMFILE);
   CHECK(fixture.group->live().empty());
@@ -31,7 +44,8 @@ TEST_CASE("the second of two workers is tried again while the first one runs") {
   process_fixture fixture;
   no_descriptors none;
   none.give_back(9);  // two pipes, the report and the handle of one
-  fixture.start_group({fixture.shell("echo up; sleep 1000", 0, ""), fixture.shell("", 1, "")});
+  fixture.start_group({fixture.shell("echo up; sleep 1000", 0, ""), fixture.shell("", 1, "")},
+                      patient());
   fixture.run_until([&] { return !fixture.shortages.empty(); });
   CHECK(fixture.group->live().size() == 1);
   none.give_all_back();
@@ -62,9 +76,7 @@ TEST_CASE("descriptors that never come are a failure, after one word and the lim
 TEST_CASE("a stop ends the wait for descriptors at once, and so does the group's end") {
   process_fixture fixture;
   no_descriptors none;
-  worker_group::options options;
-  options.shortage_limit = std::chrono::hours(1);
-  fixture.start_group({fixture.shell("", 0, ""), fixture.shell("", 1, "")}, options);
+  fixture.start_group({fixture.shell("", 0, ""), fixture.shell("", 1, "")}, patient());
   fixture.run_until([&] { return !fixture.shortages.empty(); });
   SECTION("stop") {
     fixture.group->signal(SIGTERM);

@@ -5,6 +5,7 @@
 #include "launcher/process/boost_spawner.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/patience.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -125,7 +126,9 @@ class child_program {
 
   static bool read_some(const unique_fd& from, std::string& buffer) {
     pollfd entry{from.get(), POLLIN, 0};
-    if (::poll(&entry, 1, 60'000) != 1) FAIL("no output within a minute; so far: " << buffer);
+    constexpr std::chrono::milliseconds limit = tests::patience;
+    if (::poll(&entry, 1, static_cast<int>(limit.count())) != 1)
+      FAIL("no output for minutes; so far: " << buffer);
     char chunk[65536];
     const auto count = ::read(from.get(), chunk, sizeof(chunk));
     if (count <= 0) return false;

@@ -1,6 +1,8 @@
 // Runs an io_context until a condition holds, for tests over real loopback sockets.
 #pragma once
 
+#include "tests/support/patience.hpp"
+
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -18,8 +20,7 @@ namespace ddprun::tests {
 // condition may come true on another thread while `io` has nothing to do, so `io` is kept from
 // running out of work.
 template <typename Done>
-bool run_until(boost::asio::io_context& io, Done done,
-               std::chrono::seconds limit = std::chrono::seconds(60)) {
+bool run_until(boost::asio::io_context& io, Done done, std::chrono::seconds limit = patience) {
   const auto last = std::chrono::steady_clock::now() + limit;
   const auto work = boost::asio::make_work_guard(io);
   while (!done()) {
@@ -44,6 +45,16 @@ using boost::asio::ip::tcp;
 inline tcp::endpoint loopback(std::uint16_t port) {
   return {boost::asio::ip::address_v4::loopback(), port};
 }
+
+// A port of loopback at which nobody listens: bound, so that nobody else takes it meanwhile.
+struct silent_port {
+  explicit silent_port(boost::asio::io_context& io) : socket(io) {
+    socket.open(tcp::v4());
+    socket.bind(loopback(0));
+  }
+  std::uint16_t port() const { return socket.local_endpoint().port(); }
+  tcp::socket socket;
+};
 
 // Two connected sockets.
 inline std::pair<tcp::socket, tcp::socket> socket_pair(boost::asio::io_context& io) {

@@ -6,6 +6,6 @@
 
 namespace ddprun::tests {
 
-inline constexpr std::chrono::seconds patience{60};
+inline constexpr std::chrono::minutes patience{5};
 
 }  // namespace ddprun::tests

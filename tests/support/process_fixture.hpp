@@ -8,6 +8,7 @@
 #include "launcher/process/worker_group.hpp"
 #include "rendezvous/log/writer.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/patience.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -24,7 +25,7 @@
 
 namespace ddprun::launcher {
 
-inline constexpr std::chrono::seconds test_limit{30};
+inline constexpr std::chrono::seconds test_limit = tests::patience;
 
 // The whole content of a file.
 inline std::string content_of(int fd) {

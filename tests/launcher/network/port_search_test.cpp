@@ -2,6 +2,8 @@
 #include "launcher/network/port_search.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/loop.hpp"
+#include "tests/support/patience.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -10,7 +12,9 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace ddprun::launcher {
 namespace {
@@ -31,7 +35,6 @@ class answering_port {
   const std::string& request() const { return request_; }
   std::size_t asked() const { return sockets_.size(); }
   void answer_from_now_on(std::string words) { words_ = std::move(words); }
-  void close() { acceptor_.close(); }
 
  private:
   void accept() {
@@ -109,14 +112,18 @@ TEST_CASE("a run that is opened later is found, too, and nobody is told after th
 
 TEST_CASE("where the run is at no port it is said what was seen at each") {
   asio::io_context context;
-  answering_port gone(context, "");
-  const std::uint16_t closed = gone.port();
-  gone.close();
+  const tests::silent_port closed(context);
   answering_port other(context, "HTTP/1.1 404 Not Found\r\n\r\n");
-  const outcome found = search(context, {closed, other.port()}, std::chrono::milliseconds(300));
+  const std::vector<std::uint16_t> ports = {closed.port(), other.port()};
+  const std::string last_words = ": a daemon that does not hold this run";
+  // Where the machine has no time for both questions, a longer one.
+  duration limit = std::chrono::milliseconds(300);
+  outcome found = search(context, ports, limit);
+  while (found.problem.find(last_words) == std::string::npos && (limit *= 2) < tests::patience)
+    found = search(context, ports, limit);
   CHECK(found.port == 0);
   CHECK(found.problem.find("Connection refused") != std::string::npos);
-  CHECK(found.problem.find(": a daemon that does not hold this run") != std::string::npos);
+  CHECK(found.problem.find(last_words) != std::string::npos);
 }
 
 }  // namespace ddprun::launcher

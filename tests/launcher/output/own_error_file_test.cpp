@@ -1,6 +1,7 @@
 #include "launcher/output/own_error_file.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/patience.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -87,7 +88,7 @@ TEST_CASE("an own error file that cannot be written is one line, and holds nobod
   CHECK(ends == 3);
   CHECK(warnings.size() <= 2);
   // The write goes on in the background; the folder may be removed only after it.
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto limit = std::chrono::steady_clock::now() + tests::patience;
   while (!fs::exists(values.path) && std::chrono::steady_clock::now() < limit)
     std::this_thread::yield();
   CHECK(fs::exists(values.path));

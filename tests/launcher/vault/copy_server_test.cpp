@@ -3,6 +3,7 @@
 
 #include "launcher/vault/peer_calls.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/patience.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <atomic>
@@ -19,6 +20,7 @@
 
 using namespace ddprun::launcher::vault;
 using ddprun::tests::content_of;
+using ddprun::tests::patience;
 using ddprun::tests::temporary_folder;
 namespace fs = std::filesystem;
 
@@ -79,12 +81,12 @@ struct serving {
   // Its answer to this text, which is sent unchanged.
   std::string answer_to(const std::string& text) const {
     std::string problem;
-    auto stream = ddprun::worker::blocking_stream::dial(there.address, there.port, {},
-                                                        std::chrono::seconds(30), problem);
+    auto stream =
+        ddprun::worker::blocking_stream::dial(there.address, there.port, {}, patience, problem);
     REQUIRE(stream.has_value());
-    (void)stream->send(text, std::chrono::seconds(30));
+    (void)stream->send(text, patience);
     std::string received;
-    while (!stream->receive(received, 4096, std::chrono::seconds(30))) {
+    while (!stream->receive(received, 4096, patience)) {
       if (received.ends_with('\n')) break;
     }
     return received;

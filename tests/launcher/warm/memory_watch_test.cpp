@@ -2,6 +2,7 @@
 #include "launcher/warm/memory_watch.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/loop.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -66,10 +67,8 @@ struct watch_fixture {
   }
 
   void run_until_said(std::size_t count) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (said.size() < count && std::chrono::steady_clock::now() < limit)
-      io.run_one_for(std::chrono::milliseconds(100));
-    REQUIRE(said.size() == count);
+    REQUIRE(tests::run_until(io, [&] { return said.size() >= count; }));
+    CHECK(said.size() == count);
   }
 
   boost::asio::io_context io;

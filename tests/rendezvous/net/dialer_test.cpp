@@ -17,20 +17,6 @@ using namespace ddprun::net;
 using namespace std::chrono_literals;
 using tests::run_until;
 
-namespace {
-
-// A port of loopback on which nobody listens: bound, so that nobody takes it meanwhile.
-struct silent_port {
-  explicit silent_port(boost::asio::io_context& io) : socket(io) {
-    socket.open(tcp::v4());
-    socket.bind(tests::loopback(0));
-  }
-  std::uint16_t port() const { return socket.local_endpoint().port(); }
-  tcp::socket socket;
-};
-
-}  // namespace
-
 TEST_CASE("numeric addresses are known without a look-up") {
   CHECK(numeric_address("127.0.0.1"));
   CHECK(numeric_address("[::1]"));
@@ -97,7 +83,7 @@ TEST_CASE("dialing finds a listener by name and by number") {
 
 TEST_CASE("a failed dial says who was tried and what the system said") {
   boost::asio::io_context io{1};
-  const silent_port silent(io);
+  const tests::silent_port silent(io);
   dialer dialing(io.get_executor());
   std::optional<dial_result> answer;
   const auto heard = [&](dial_result found) { answer = std::move(found); };

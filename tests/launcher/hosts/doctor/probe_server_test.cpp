@@ -2,6 +2,8 @@
 
 #include "launcher/hosts/doctor/probe.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/loop.hpp"
+#include "tests/support/patience.hpp"
 #include "worker/blocking_stream.hpp"
 
 using namespace ddprun::launcher::doctor;
@@ -10,7 +12,8 @@ using ddprun::worker::blocking_stream;
 
 namespace {
 
-constexpr auto generous = 60s;
+constexpr auto generous = ddprun::tests::patience;
+constexpr probe_limits slow_machine = {.connect = generous, .reply = generous, .bulk = generous};
 
 // A connection that sends only this.
 blocking_stream stranger(std::uint16_t port, const std::string& word) {
@@ -38,16 +41,17 @@ TEST_CASE("a probe port answers its own, whoever else is there") {
   blocking_stream silent = stranger(server.ports()[0], "");
   blocking_stream second = stranger(server.ports()[1], "ddprun");
   // There is room for two, so the strangers are closed.
-  const probe_result known = probe({"127.0.0.1", server.ports()[0], token, true});
+  const probe_result known = probe({"127.0.0.1", server.ports()[0], token, true}, slow_machine);
   CHECK(known.path.what == path_answer::ok);
   CHECK(known.round_trip);
   CHECK(known.clock_ahead);
   CHECK(is_closed(silent));
   const std::string other(32, 'b');
-  const probe_result wrong = probe({"127.0.0.1", server.ports()[1], other, false});
+  const probe_result wrong = probe({"127.0.0.1", server.ports()[1], other, false}, slow_machine);
   CHECK(wrong.path.what == path_answer::other_node);
   CHECK(wrong.path.words == token);
-  CHECK(measure_speed({"127.0.0.1", server.ports()[1], token, false}, 10ms).value_or(0) > 0);
+  const probe_target last = {"127.0.0.1", server.ports()[1], token, false};
+  CHECK(measure_speed(last, 10ms, slow_machine).value_or(0) > 0);
 }
 
 TEST_CASE("strangers at a probe port are closed, those who say nothing in time") {
@@ -61,12 +65,8 @@ TEST_CASE("strangers at a probe port are closed, those who say nothing in time")
 }
 
 TEST_CASE("a port at which nobody listens refuses") {
-  std::uint16_t port = 0;
-  {
-    probe_server server(std::string(32, 'a'));
-    std::string problem;
-    REQUIRE(server.start(1, problem));
-    port = server.ports()[0];
-  }
-  CHECK(probe({"127.0.0.1", port, std::string(32, 'a'), true}).path.what == path_answer::refused);
+  boost::asio::io_context io;
+  const ddprun::tests::silent_port silent(io);
+  const probe_target nobody = {"127.0.0.1", silent.port(), std::string(32, 'a'), true};
+  CHECK(probe(nobody, slow_machine).path.what == path_answer::refused);
 }
