@@ -5,6 +5,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/fake_spawner.hpp"
 #include "tests/support/loop.hpp"
+#include "tests/support/patience.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -40,7 +41,7 @@ struct asked_round {
 
   keeper_options options() const {
     keeper_options values;
-    values.gathering_limit = std::chrono::seconds(1);
+    values.gathering_limit = tests::patience;
     values.names_hangs = false;
     values.worker_count = 2;
     values.is_python = false;

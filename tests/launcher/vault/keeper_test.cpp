@@ -14,10 +14,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <istream>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -38,7 +40,11 @@ class slow_buddy {
  public:
   slow_buddy() : thread_([this] { serve(); }) {}
   ~slow_buddy() {
-    is_over_ = true;
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    ends_.notify_all();
     boost::system::error_code ignored;
     asio::io_context context;
     asio::ip::tcp::socket last(context);
@@ -80,11 +86,15 @@ class slow_buddy {
     boost::system::error_code error;
     while (!is_over_ && !error) {
       caller.read_some(asio::buffer(piece), error);
-      std::this_thread::sleep_for(200ms);  // what makes it slow
+      // What makes it slow: all of the entry would take it minutes.
+      std::unique_lock lock(mutex_);
+      ends_.wait_for(lock, 500ms, [this] { return is_over_.load(); });
     }
   }
 
   std::atomic<bool> is_over_ = false, is_sent_to_ = false, has_let_go_ = false;
+  std::mutex mutex_;
+  std::condition_variable ends_;
   asio::io_context context_;
   asio::ip::tcp::acceptor acceptor_{context_, {asio::ip::address_v4::loopback(), 0}};
   std::thread thread_;
@@ -115,6 +125,7 @@ TEST_CASE("a slow buddy does not hold up this node's own copies", "[vault]") {
   place.store_address = "127.0.0.1";
   place.store_port = store.port();
   place.own_address = "127.0.0.1";
+  place.word_limit = place.silence_limit = patience;
   auto other = std::async(std::launch::async, [&] {
     round_place there = place;
     there.group_rank = 1;
@@ -147,7 +158,7 @@ TEST_CASE("a slow buddy does not hold up this node's own copies", "[vault]") {
     }
     return true;
   };
-  save("step-1", 24 << 20);
+  save("step-1", 48 << 20);
   REQUIRE(eventually([&] { return buddy.is_sent_to(); }));
   save("step-2", 5);
   CHECK(eventually([&] { return kept_folders(all.path + "/disk/node-0").size() == 2; }));

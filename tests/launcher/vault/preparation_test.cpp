@@ -4,8 +4,10 @@
 #include "launcher/vault/vault_files.hpp"
 #include "tests/rendezvous/store/loopback.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/patience.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +22,7 @@
 #include <utility>
 
 using namespace ddprun::launcher::vault;
+using ddprun::tests::patience;
 using ddprun::tests::served_store;
 using ddprun::tests::temporary_folder;
 namespace fs = std::filesystem;
@@ -48,12 +51,18 @@ struct node {
     here.is_together = nodes > 1;
     here.store_address = "127.0.0.1";
     here.store_port = store.port();
+    here.word_limit = here.silence_limit = patience;
     return here;
   }
-  void save(const std::string& name, std::size_t bytes = 5) const {
+  // A second after the one before: the times of files that are written at once may be the same, as
+  // the kernel's clock for them stands still between two ticks.
+  void save(const std::string& name, std::size_t bytes = 5) {
+    saved_at += std::chrono::seconds(1);
     fs::create_directories(memory + "/" + name);
     std::ofstream(memory + "/" + name + "/model") << std::string(bytes, 'm');
     std::ofstream(memory + "/" + name + "/.complete");
+    for (const char* const file : {"/model", "/.complete"})
+      fs::last_write_time(memory + "/" + name + file, saved_at);
   }
   bool has(const std::string& name) const { return fs::exists(memory + "/" + name + "/.complete"); }
   // In round 2, with another node that has step-1.
@@ -81,6 +90,7 @@ struct node {
   std::shared_ptr<desk> shared = std::make_shared<desk>();
   preparation work{shared};
   std::string memory;
+  fs::file_time_type saved_at = fs::file_time_type::clock::now() - std::chrono::hours(1);
 };
 
 }  // namespace
