@@ -21,7 +21,9 @@ struct full_daemon : tests::daemon_fixture {
     auto peer = std::make_unique<raw_peer>(io, port);
     peer->say(R"({"type":"hello","protocol":4,"run_id":")" + run + R"(","session":")" +
               std::string(32, '7') +
-              R"(","node":"me","settings":{"nodes_min":1,"nodes_max":1,"linger":0}})" + "\n");
+              R"(","node":"me","settings":{"nodes_min":1,"nodes_max":1,)"
+              R"("timing":{"node_timeout_us":3600000000}}})"
+              "\n");
     return peer;
   }
 
