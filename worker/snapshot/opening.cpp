@@ -1,9 +1,14 @@
 #include "worker/snapshot/opening.hpp"
 
+#include "rendezvous/base/lost_peer.hpp"
+#include "rendezvous/base/rank_text.hpp"
+#include "rendezvous/base/time.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <random>
 #include <set>
+#include <span>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -11,7 +16,8 @@
 namespace ddprun::worker {
 namespace {
 
-constexpr std::chrono::milliseconds look{500};  // until a rank looks for a newer opening
+constexpr std::chrono::milliseconds look{500};   // until a rank looks for a newer opening
+constexpr std::chrono::seconds answer_limit{5};  // the store's, when a wait has failed already
 
 std::string random_number() {
   std::random_device source;
@@ -22,12 +28,21 @@ class handshake {
  public:
   handshake(store_client& store, const environment& here, std::string keys,
             std::chrono::milliseconds apart, std::string& problem)
-      : store_(store), here_(here), keys_(std::move(keys)), until_(apart), problem_(problem) {}
+      : store_(store),
+        here_(here),
+        keys_(std::move(keys)),
+        apart_(apart),
+        until_(apart),
+        problem_(problem) {}
 
   result<std::string> lead() {
     const std::string mine = keys_ + "/" + random_number();
     if (auto error = store_.set(keys_ + "/newest", mine, until_)) return told(error);
-    if (auto error = store_.wait(mine + "/complete", until_)) return told(error);
+    if (auto error = store_.wait(mine + "/complete", until_)) {
+      told(error);
+      if (error == errc::timed_out) name_missing(mine);
+      return error;
+    }
     const auto said = store_.get(mine + "/said", until_);
     if (!said) return told(said.error());
     if (auto error = store_.set(mine + "/heard", *said, until_)) return told(error);
@@ -38,7 +53,10 @@ class handshake {
     const std::string word = std::to_string(here_.rank) + ":" + random_number();
     std::set<std::string> greeted;
     while (!until_.passed()) {
-      if (auto error = store_.wait(keys_ + "/newest", until_)) return told(error);
+      if (auto error = store_.wait(keys_ + "/newest", until_)) {
+        if (error == errc::timed_out && store_.is_connected()) break;
+        return told(error);
+      }
       const auto newest = store_.get(keys_ + "/newest", until_);
       if (!newest) return told(newest.error());
       if (greeted.insert(*newest).second) {
@@ -52,7 +70,7 @@ class handshake {
       if (has_word(*heard, word)) return *newest;
       std::this_thread::sleep_for(look / 10);  // an earlier opening's: the new one is to come
     }
-    problem_ = "rank 0 has not opened the snapshots";
+    problem_ = "rank 0 has not said that all ranks have come to open the snapshots: " + waited();
     return make_error_code(errc::timed_out);
   }
 
@@ -76,9 +94,31 @@ class handshake {
     return error;
   }
 
+  std::string waited() const { return for_want_of_peer("still waiting after " + ddprun::to_text(apart_)); }
+  void name_missing(const std::string& opening) {
+    std::set<std::uint32_t> missing;
+    for (std::uint32_t rank = 1; rank < here_.world_size; ++rank)
+      missing.insert(rank);
+    const std::string key = opening + "/said";
+    const auto there = store_.check(std::span(&key, 1), answer_limit);
+    if (!there) return;
+    if (*there) {
+      const auto said = store_.get(key, answer_limit);
+      if (!said) return;
+      std::istringstream words(*said);
+      std::uint32_t rank = 0;
+      for (std::string number; words >> rank && std::getline(words, number, ' ');)
+        missing.erase(rank);
+    }
+    if (missing.empty()) return;
+    problem_ = "not all ranks have come to open the snapshots: no word from " +
+               text_of_ranks({missing.begin(), missing.end()}) + ", " + waited();
+  }
+
   store_client& store_;
   const environment& here_;
   std::string keys_;
+  std::chrono::milliseconds apart_;
   deadline until_;
   std::string& problem_;
 };

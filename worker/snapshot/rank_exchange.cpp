@@ -1,6 +1,8 @@
 #include "worker/snapshot/rank_exchange.hpp"
 
+#include "rendezvous/base/lost_peer.hpp"
 #include "rendezvous/base/rank_text.hpp"
+#include "rendezvous/base/time.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -59,12 +61,17 @@ error_code rank_exchange::keep(error_code error) {
   return error;
 }
 
-error_code rank_exchange::wait_for(const std::string& key, const deadline& until) {
+// In several looks: the store's own problem would speak of the last one.
+error_code rank_exchange::wait_for(const std::string& key, std::chrono::milliseconds length) {
   const duration look = std::clamp(look_of_a_rank * world_size_, look_min, look_max);
+  const deadline until = length;
   for (;;) {
     const auto error = store_->wait(key, std::min<duration>(until.left(), look));
-    const bool goes_on = error == errc::timed_out && store_->is_connected();
-    if (!goes_on || until.passed() || *is_cancelled_) return keep(error);
+    if (error != errc::timed_out || !store_->is_connected()) return keep(error);
+    if (!until.passed() && !*is_cancelled_) continue;
+    problem_ = *is_cancelled_ ? "given up before the others were heard of"
+                              : for_want_of_peer("still waiting after " + ddprun::to_text(length));
+    return error;
   }
 }
 
@@ -96,7 +103,7 @@ void rank_exchange::name_missing(const std::string& topic) {
   for (std::uint32_t rank = 0; rank < world_size_; ++rank) {
     if (!texts[rank]) missing.push_back(rank);
   }
-  if (!missing.empty()) problem_ = "no word from " + text_of_ranks(missing) + " (" + problem_ + ")";
+  if (!missing.empty()) problem_ = "no word from " + text_of_ranks(missing) + ", " + problem_;
 }
 
 result<std::vector<std::string>> rank_exchange::reports(const std::string& topic) {

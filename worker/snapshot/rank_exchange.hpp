@@ -6,8 +6,8 @@
 //
 // Thread rule: one thread at a time, but for cancel(), which any may call. Errors: of the store;
 // errc::malformed_message where the store has something else than the ranks have told;
-// `problem()` is one line about the last one, with the ranks that have not told where a deadline
-// has passed.
+// `problem()` is one line about the last one: for how long it has waited in all, and, where reports
+// are missing, for which ranks.
 #pragma once
 
 #include "worker/deadline.hpp"
@@ -56,7 +56,7 @@ class rank_exchange {
   const std::optional<store_client>& store() const { return store_; }
 
  private:
-  error_code wait_for(const std::string& key, const deadline& until);
+  error_code wait_for(const std::string& key, std::chrono::milliseconds length);
   error_code keep(error_code error);
   void name_missing(const std::string& topic);
 

@@ -286,10 +286,11 @@ class meeting {
  private:
   std::string path(snapshot_order order) const { return here_.folder + "/" + snapshot_name(order); }
 
-  // A folder that is not shared does not become so by itself, and for a garbled job store no
-  // snapshot is to blame.
+  // A folder that is not shared does not become so by itself. Where ranks have lost each other, or
+  // for a garbled job store, no snapshot is to blame: nobody is to move it away for that.
   failure cannot_be_read(snapshot_order order, failure reason) const {
     if (reason.code == errc::not_found || reason.code == errc::malformed_message) return reason;
+    if (reason.is_final) return reason;
     reason.text = "snapshot " + path(order) + " cannot be read: " + reason.text +
                   "; start again when it can be, or move it away to go on from the one before it";
     return reason;
@@ -300,7 +301,8 @@ class meeting {
     const auto error = ranks_.announce(topic, text);
     if (!error) return std::nullopt;
     return failure{error,
-                   "cannot tell the other ranks from which snapshot to go on: " + ranks_.problem()};
+                   "cannot tell the other ranks from which snapshot to go on: " + ranks_.problem(),
+                   true};
   }
   // The others' text is best effort: the launcher tells them anyway.
   failure stop_all(std::size_t attempt, failure reason) {
@@ -315,7 +317,7 @@ class meeting {
   std::optional<failure> report(const std::string& topic, const reading_word& read) {
     const auto error = ranks_.report(topic, to_text(read));
     if (!error) return std::nullopt;
-    return failure{error, "cannot tell rank 0 of the snapshot: " + ranks_.problem()};
+    return failure{error, "cannot tell rank 0 of the snapshot: " + ranks_.problem(), true};
   }
 
   // Rank 0: what is wrong with it for any of them, who wait for that on `topic`.
@@ -340,8 +342,10 @@ class meeting {
       if (auto lost = report(choice_topic(attempt, turn), part.read(order, again))) return lost;
       const auto texts = ranks_.reports(choice_topic(attempt, turn));
       if (!texts) {
-        return failure{texts.error(), "not all ranks have read their part of snapshot " +
-                                          path(order) + ": " + ranks_.problem()};
+        return failure{texts.error(),
+                       "not all ranks have read their part of snapshot " + path(order) + ": " +
+                           ranks_.problem(),
+                       true};
       }
       std::vector<outcome_word> told;
       bool has_others = turn + 1 < here_.world_size;

@@ -49,11 +49,15 @@ struct job_under_test {
   }
   rank_result open_rank(round_number round, std::uint32_t rank, std::uint32_t world_size,
                         worker::snapshots_options with) {
+    return open_rank_of(store.port(), round, rank, world_size, std::move(with));
+  }
+  rank_result open_rank_of(std::uint16_t store_port, round_number round, std::uint32_t rank,
+                           std::uint32_t world_size, worker::snapshots_options with) {
     worker::environment here = lone_rank(round, instance);
     here.rank = rank;
     here.world_size = world_size;
     here.master_address = "127.0.0.1";
-    here.master_port = store.port();
+    here.master_port = store_port;
     rank_result found;
     auto opened = worker::snapshots::open(here, std::move(with), found.problem);
     if (opened) found.job = std::move(*opened);
