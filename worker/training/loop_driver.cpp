@@ -112,6 +112,8 @@ void loop_driver::open_snapshots() {
   keeping.folder = options_.folder;
   keeping.keep = options_.keep;
   keeping.writers = options_.writers;
+  keeping.distrust = options_.distrust;
+  keeping.trusted_after_steps = options_.trusted_after_steps;
   // The ranks of one node read out of one page cache.
   if (here_.group_world_size > 1) keeping.broadcast = work_.broadcast();
   keeping.on_message = options_.on_message;

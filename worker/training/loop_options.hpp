@@ -31,6 +31,10 @@ struct training_loop_options {
   save_times save;
   std::size_t keep = 3;       // newest snapshots
   std::uint32_t writers = 0;  // of a snapshot: snapshots_options
+  // Whether a snapshot is passed over, with a message, and the one before it taken, when this run
+  // has failed twice within so many steps of going on from it.
+  bool distrust = true;
+  std::uint64_t trusted_after_steps = 10;
   // What only the optimizer's step changes is copied beside the next forward and backward passes.
   // False: before they begin, for a loss that changes parameters itself.
   bool copies_late = true;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <mutex>
@@ -402,6 +403,55 @@ TEST_CASE("a loop saves within an epoch by steps, and by rank 0's clock", "[trai
   }
   said.push_back("epoch 3 | " + test.saved("/snapshot-000001-000018"));
   CHECK(test.told == said);
+}
+
+TEST_CASE("a snapshot after which a loop fails twice is passed over once it is distrusted",
+          "[training]") {
+  enum class way { distrusts, does_not, trusts_early };
+  const auto how = GENERATE(way::distrusts, way::does_not, way::trusts_early);
+  loop_under_test test;
+  auto with = test.looping();
+  with.save = {5, 0, 0ms};
+  with.distrust = how != way::does_not;
+  if (how == way::trusts_early) with.trusted_after_steps = 1;
+  const std::string place = test.folder + "/snapshot-000001-0000";
+  const auto until = [](const auto& is_so) {
+    const deadline limit = patience;
+    while (!is_so() && !limit.passed())
+      std::this_thread::sleep_for(1ms);
+  };
+  // Once what comes before it is on the disk.
+  const auto fails_in_step = [&](std::uint64_t last, const std::string& path, bool is_there) {
+    counting_work work;
+    work.in_step = [&](std::uint64_t step) {
+      if (step != last) return;
+      until([&] { return std::filesystem::exists(path) == is_there; });
+      throw std::runtime_error("not a number");
+    };
+    CHECK(test.run(work, with) == "not a number");
+  };
+  fails_in_step(14, place + "10/manifest.json", true);
+  for (const std::string round : {"2", "3"}) {
+    test.told.clear();
+    // Step 11 is done then.
+    fails_in_step(12, place + "10/resumed-00000" + round, how == way::distrusts);
+    CHECK(test.told.at(0).starts_with("resuming from snapshot " + place + "10 "));
+  }
+  test.told.clear();
+  counting_work last;
+  REQUIRE(test.run(last, with).empty());
+  const bool is_passed_over = how == way::distrusts;
+  CHECK(test.told.at(0).starts_with("resuming from snapshot " + place +
+                                    (is_passed_over ? "05 " : "10 ")));
+  CHECK(test.messages.last() == (is_passed_over
+                                     ? "snapshot " + place +
+                                           "10 is distrusted, for 2 jobs have gone on from it "
+                                           "and failed within 10 steps: going on from " +
+                                           place +
+                                           "05, 5 steps "
+                                           "before it"
+                                     : ""));
+  CHECK(last.seen == in_order(3));
 }
 
 TEST_CASE("a snapshot of another program is refused", "[training]") {
