@@ -1,11 +1,11 @@
 #include "worker/distributed_sampler.hpp"
 
-#include "rendezvous/base/error.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
 #include <random>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace ddprun::worker {
@@ -37,8 +37,14 @@ std::vector<std::size_t> random_order(std::size_t length, std::uint64_t seed) {
 
 distributed_sampler::distributed_sampler(const distributed_sampler_options& options)
     : options_(options) {
-  DDPRUN_ASSERT(options.world_size >= 1);
-  DDPRUN_ASSERT(options.rank < options.world_size);
+  if (options.world_size == 0) {
+    throw std::invalid_argument("distributed_sampler: world_size is 0, and must be at least 1");
+  }
+  if (options.rank >= options.world_size) {
+    throw std::invalid_argument("distributed_sampler: rank " + std::to_string(options.rank) +
+                                " of " + std::to_string(options.world_size) +
+                                ": ranks count from 0, so that it must be below world_size");
+  }
 }
 
 std::size_t distributed_sampler::size() const {
@@ -66,7 +72,13 @@ std::vector<std::size_t> distributed_sampler::indices() const {
 }
 
 distributed_sampler_state distributed_sampler::state(std::size_t used_here) const {
-  DDPRUN_ASSERT(used_here <= size());
+  if (used_here > size()) {
+    throw std::invalid_argument("distributed_sampler: state(" + std::to_string(used_here) +
+                                "): this rank has " + std::to_string(size()) +
+                                " indices in epoch " + std::to_string(at_.epoch) +
+                                "; count those that it has used of this epoch's, from its begin or "
+                                "its resume");
+  }
   return {at_.epoch, std::min(options_.length, at_.used + used_here * options_.world_size)};
 }
 
@@ -76,7 +88,9 @@ void distributed_sampler::resume(const distributed_sampler_state& from) {
 
 std::vector<std::span<const std::size_t>> batches(std::span<const std::size_t> indices,
                                                   std::size_t batch_size, bool drop_last) {
-  DDPRUN_ASSERT(batch_size >= 1);
+  if (batch_size == 0) {
+    throw std::invalid_argument("batches: batch_size is 0, and must be at least 1");
+  }
   std::vector<std::span<const std::size_t>> result;
   while (!indices.empty()) {
     const std::size_t count = std::min(batch_size, indices.size());

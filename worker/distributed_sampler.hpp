@@ -11,6 +11,8 @@
 // As in PyTorch, a shuffled order is the same in every epoch unless `set_epoch` is called.
 //
 // Thread rule: one thread at a time.
+//
+// Errors: std::invalid_argument, with one line, for what is outside its range.
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,10 @@
 // The signal reaches the ranks at different times, and they must save the same step: let them agree
 // first (process_group::any).
 //
-// Thread rule: any thread may ask. Only one object may exist at a time: it holds the process's
-// handlers and restores the previous ones when it is destroyed.
+// Thread rule: any thread may ask. One object at a time: it holds the process's handlers, and gives
+// those before it back. A training loop makes its own unless it is given one.
+// Errors: std::logic_error: there is one already; std::invalid_argument: a signal that no program
+// can handle. Nothing is changed then.
 #pragma once
 
 #include <initializer_list>

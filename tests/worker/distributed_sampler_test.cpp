@@ -199,4 +199,20 @@ TEST_CASE("sampler: a shuffle is fair", "[sampler]") {
   }
 }
 
+TEST_CASE("sampler: what cannot be is refused with a line", "[sampler]") {
+  CHECK_THROWS_WITH(make(10, 0, 0, true),
+                    "distributed_sampler: world_size is 0, and must be at least 1");
+  CHECK_THROWS_WITH(make(10, 4, 4, true),
+                    "distributed_sampler: rank 4 of 4: ranks count from 0, so that it must be "
+                    "below world_size");
+  auto sampler = make(10, 2, 1, true);
+  sampler.set_epoch(3);
+  CHECK_THROWS_WITH(sampler.state(6),
+                    "distributed_sampler: state(6): this rank has 5 indices in epoch 3; count "
+                    "those that it has used of this epoch's, from its begin or its resume");
+  const auto mine = sampler.indices();
+  CHECK_THROWS_WITH(worker::batches(mine, 0), "batches: batch_size is 0, and must be at least 1");
+  CHECK(sampler.state(5) == distributed_sampler_state{3, 10});
+}
+
 }  // namespace ddprun::tests

@@ -30,4 +30,28 @@ TEST_CASE("SIGTERM takes precedence over other signals", "[worker]") {
   CHECK(stop.signal() == SIGTERM);
 }
 
+TEST_CASE("a second stop request is refused, and the first goes on", "[worker]") {
+  const worker::stop_request first;
+  CHECK_THROWS_WITH(worker::stop_request(),
+                    "stop_request: this process has one already, and its signals go to one only; "
+                    "end that one first, or give it to the training loop (`stop` of its options), "
+                    "which makes its own otherwise");
+  REQUIRE(::raise(SIGTERM) == 0);
+  CHECK(first.has_come());
+}
+
+TEST_CASE("a signal that no program can handle is refused, and nothing is held", "[worker]") {
+  struct sigaction ours {};
+  ours.sa_handler = SIG_IGN;
+  struct sigaction before {};
+  REQUIRE(::sigaction(SIGUSR1, &ours, &before) == 0);
+  CHECK_THROWS_WITH(worker::stop_request({SIGUSR1, SIGKILL}),
+                    "stop_request: signal 9 (Killed) cannot be handled: Invalid argument; name "
+                    "others, such as SIGTERM and SIGUSR1");
+  struct sigaction now {};
+  REQUIRE(::sigaction(SIGUSR1, &before, &now) == 0);
+  CHECK(now.sa_handler == SIG_IGN);
+  CHECK(!worker::stop_request().has_come());
+}
+
 }  // namespace ddprun::tests

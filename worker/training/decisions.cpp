@@ -1,6 +1,6 @@
 #include "worker/training/decisions.hpp"
 
-#include "rendezvous/base/error.hpp"
+#include <stdexcept>
 
 namespace ddprun::worker {
 namespace {
@@ -14,7 +14,9 @@ bool is_due(std::uint64_t count, std::uint64_t every) {
 loop_decisions::loop_decisions(const save_times& when, std::uint64_t ask_interval,
                                std::uint32_t rank, time_point now)
     : when_(when), ask_interval_(ask_interval), has_the_clock_(rank == 0), saved_at_(now) {
-  DDPRUN_ASSERT(ask_interval >= 1);
+  if (ask_interval == 0) {
+    throw std::invalid_argument("loop_decisions: ask_interval is 0, and must be at least 1");
+  }
 }
 
 loop_word loop_decisions::word(bool stop_has_come, time_point now) const {

@@ -45,7 +45,8 @@ struct loop_decision {
 
 class loop_decisions {
  public:
-  // `ask_interval` steps lie between two questions to all ranks, at least 1.
+  // `ask_interval` steps lie between two questions to all ranks, at least 1: else
+  // std::invalid_argument.
   loop_decisions(const save_times& when, std::uint64_t ask_interval, std::uint32_t rank,
                  time_point now);
 

@@ -98,6 +98,8 @@ TEST_CASE("ranks put their words together after each so many steps", "[training]
   CHECK(third.asks(step(3)));
   // There it is asked when the epoch's end is through.
   CHECK(!each.asks(end_of(1)));
+  CHECK_THROWS_WITH(loop_decisions({}, 0, 0, {}),
+                    "loop_decisions: ask_interval is 0, and must be at least 1");
 }
 
 }  // namespace ddprun::tests

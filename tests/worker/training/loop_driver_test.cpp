@@ -369,6 +369,15 @@ TEST_CASE("a data set that cannot be read ends the loop with its line", "[traini
   CHECK(work.seen == in_order(1, 12));
 }
 
+TEST_CASE("a loop that finds another's stop request says what to do", "[training]") {
+  loop_under_test test;  // which has one
+  auto with = test.looping();
+  with.stop = nullptr;
+  counting_work work;
+  CHECK_THROWS_WITH(loop_driver(lone_rank(1), with, work),
+                    Catch::Contains("give it to the training loop (`stop` of its options)"));
+}
+
 TEST_CASE("SIGTERM ends with its status, SIGUSR1 with 0", "[training]") {
   const int number = GENERATE(SIGTERM, SIGUSR1);
   loop_under_test test;
