@@ -64,17 +64,18 @@ class ImportedAhead:
         self._bases = {}  # import: the imports that it depends on; in a worker
         self.known = {}  # name: what it has to draw again (ddprun_known.py)
 
-    def bring(self, name, generators):
-        """Imports it. Returns how many random numbers it drew that a worker has to draw again."""
+    def bring(self, name, files):
+        """Imports it, with that finder first; how many random numbers have been drawn that a worker
+        is to draw again."""
         before, set_before = set(sys.modules), settings.look()
         looked_into = set(sys.path_importer_cache)
-        sys.meta_path.insert(0, generators)
+        sys.meta_path.insert(0, files)
         try:
             __import__(name)
         except BaseException:
-            pass  # it may work in the script only, and nobody asked us for it
-        if generators in sys.meta_path:
-            sys.meta_path.remove(generators)
+            pass  # it may be there for the script only; nobody has asked us for it
+        if files in sys.meta_path:
+            sys.meta_path.remove(files)
         brought = [one for one in sys.modules if one not in before]
         self._brought.setdefault(name, []).extend(brought)
         self._import_of.update(dict.fromkeys(brought, name))

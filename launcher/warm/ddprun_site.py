@@ -33,6 +33,11 @@ def forget_path():
         os.environ["PYTHONPATH"] = value[len(_entry) + 1:]
 
 
+def is_ours(name):
+    """Whether a module of this name is one of those with which Python begins here."""
+    return name == "sitecustomize" or name.startswith("ddprun_")
+
+
 def note_helpers():
     """Notes that all modules imported by now are only for our code."""
     _helpers.update(name for name in sys.modules if name not in BEFORE)
@@ -41,7 +46,7 @@ def note_helpers():
 def put_helpers_aside():
     """Hides our helpers, so that the script's imports load their own, with all they bring in."""
     for name in _helpers:
-        if name != "sitecustomize" and not name.startswith("ddprun_"):
+        if not is_ours(name):
             module = sys.modules.pop(name)
             _aside.append(module)
             for folder in getattr(module, "__path__", ()):

@@ -4,15 +4,18 @@ It runs as a Python with the worker's own command line and environment, except f
 a rank, and never reaches the script. A spare does, by returning from here: Python then runs the
 script as usual.
 
-A spare is forked twice, so that the agent, a subreaper, becomes its parent. It receives a worker's
-work in one message: a file with the command, environment and CPUs, and the descriptors of the
-streams. If anything differs from what a cold start would give the worker, the spare executes the
-command instead, in the same process.
+A spare is forked twice, so that the agent, a subreaper, is its parent. A worker's work comes to it
+in one message: a file with its command, environment and processors, and the descriptors of its
+streams. What makes it differ from a worker that is started cold makes it execute the command
+instead, in the same process; the message, "work", may say so too: "work WHY".
 
 The zygote talks to the agent over a packet socket, which is its standard output at the start:
     load             -> ready N STOP | refused WHY | drop NAME WHY | short WHY (STOP: why the
                         imports after some point are not done ahead; may be empty)
     spare            -> spare PID, with the socket of the spare | failed WHY | short WHY
+
+Before it is ready, it writes into a file of the agent which files it has imported
+(ddprun_files.py).
 """
 
 import gc
@@ -22,6 +25,7 @@ import time
 
 import _signal
 
+import ddprun_files
 import ddprun_imported
 import ddprun_process
 import ddprun_random
@@ -44,12 +48,13 @@ _LATE_VARIABLES = (b"CUDA_VISIBLE_DEVICES", b"PYTORCH_NVML_BASED_CUDA_CHECK", b"
 
 
 class Zygote:
-    def __init__(self, agent, record, rank_names, excluded):
+    def __init__(self, agent, record, files, rank_names, excluded):
         import _socket
         self._socket = _socket
         ddprun_site.note_helpers()
         self._agent = agent
         self._record = record
+        self._files_path = files
         self._excluded = excluded
         self._names = frozenset(map(os.fsencode, rank_names))
         self._stop = None      # why the rest of the list is not imported
@@ -61,8 +66,9 @@ class Zygote:
         self._ahead = ddprun_imported.ImportedAhead()
         self._drawn = None     # a module that has drawn random numbers
         self._generators = ddprun_random.Watch()
-        self._seeded_at = {}   # import: generators that were seeded when the script reached it
-        self._unsure = {}      # generator that may have been seeded: (import, module, state)
+        self._files = ddprun_files.ImportedFiles(self._generators, checks.site_folders())
+        self._seeded_at = {}   # an import: generators that were seeded as the script came to it
+        self._unsure = {}      # a generator that may have been seeded: (import, module, state)
         self._process = ddprun_process.Process()
         self._control = _socket.socket(fileno=os.dup(1))
         os.dup2(2, 1)
@@ -137,6 +143,9 @@ class Zygote:
         why = why or checks.canary(self._socket, self._process)
         if why:
             return f"refused {why}"
+        self._files.take_libraries()
+        with open(self._files_path, "wb") as file:
+            file.write(self._files.text())
         stop = self._stop or ""
         if self._allowed is not None and not stop:
             stop = "it may have changed a package that is installed"
@@ -166,7 +175,7 @@ class Zygote:
         elif self._places.is_installed(first) and self._places.would_hold(name):
             self._generators.look()
             seeded = self._generators.seeded | self._seeded_at.get(name, frozenset())
-            known = self._ahead.bring(name, self._generators)
+            known = self._ahead.bring(name, self._files)
             self._imported.add(name)
             for generator, words in self._generators.look().items():
                 if words == ddprun_random.SEEDED and generator not in seeded:
@@ -285,7 +294,7 @@ class Zygote:
         if os.getppid() != self._agent:
             os._exit(0)
         size = self._socket.CMSG_LEN(4 * 4)
-        word, rights, _, _ = orders.recvmsg(16, size)
+        word, rights, _, _ = orders.recvmsg(4096, size)
         if not word or not rights:
             os._exit(0)
         orders.close()
@@ -294,9 +303,10 @@ class Zygote:
                        for at in range(0, len(numbers), 4)]
         for one in descriptors:  # descriptors from a socket would survive exec
             os.set_inheritable(one, False)
-        self._begin(*descriptors)
+        self._begin(*descriptors, word.removeprefix(b"work").decode("utf-8", "replace").strip())
 
-    def _begin(self, orders, output, errors, report):
+    def _begin(self, orders, output, errors, report, why):
+        """`why`: what the agent knows of that makes it differ from a cold start."""
         ddprun_process.set_oom_score(self._oom_score)
         work = ddprun_process.Work(orders)
         os.dup2(output, 1)
@@ -306,7 +316,7 @@ class Zygote:
         if work.processors:
             os.sched_setaffinity(0, work.processors)
         try:
-            why = self._difference(work)
+            why = why or self._difference(work)
             self._generators.seed_anew()
         except Exception as error:
             why = repr(error)
@@ -352,10 +362,10 @@ class Zygote:
         self._ahead.stand_first()
 
 
-def hold(agent, record, rank_names, excluded, stack_signal):
+def hold(agent, record, files, rank_names, excluded, stack_signal):
     try:
         ddprun_site.forget_path()
-        zygote = Zygote(agent, record, rank_names, frozenset(excluded))
+        zygote = Zygote(agent, record, files, rank_names, frozenset(excluded))
         zygote.serve()
         if stack_signal:
             ddprun_stacks.answer(stack_signal)

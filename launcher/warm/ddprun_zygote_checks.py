@@ -73,10 +73,7 @@ class Places:
         self._own = set()
         for folder in _user_folders():
             self._add(folder)
-        site = sys.modules["site"]
-        installed = [os.path.dirname(os.__file__), *site.getsitepackages()]
-        if site.ENABLE_USER_SITE:
-            installed.append(site.getusersitepackages())
+        installed = [os.path.dirname(os.__file__), *site_folders()]
         self._installed = tuple(os.path.realpath(one) + os.sep for one in installed)
 
     def _add(self, folder):
@@ -126,8 +123,7 @@ class Places:
     def stranger(self):
         """Why something was imported that was not installed; None if all was."""
         for name, module in list(sys.modules.items()):
-            is_ours = name == "sitecustomize" or name.startswith("ddprun_")
-            if name in ddprun_site.BEFORE or is_ours:
+            if name in ddprun_site.BEFORE or ddprun_site.is_ours(name):
                 continue
             spec = getattr(module, "__dict__", {}).get("__spec__")
             if not getattr(spec, "has_location", False):
@@ -312,14 +308,18 @@ def _stamp_of(path):
     return (found.st_mtime_ns, found.st_ino, found.st_size)
 
 
-def stamp():
-    """Of the script, and of the folders that change when a package is upgraded."""
+def site_folders():
+    """In which packages are installed."""
     site = sys.modules["site"]
     folders = list(site.getsitepackages())
     if site.ENABLE_USER_SITE:
         folders.append(site.getusersitepackages())
-    script = script_path()
-    return {path: _stamp_of(path) for path in [*folders, script] if path}
+    return folders
+
+
+def stamp():
+    """Of the script, and of the folders in which an upgrade of a package shows."""
+    return {path: _stamp_of(path) for path in [*site_folders(), script_path()] if path}
 
 
 def changed_since(before):

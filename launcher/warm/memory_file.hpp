@@ -6,6 +6,7 @@
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace ddprun::launcher::warm {
@@ -14,5 +15,8 @@ result<unique_fd> make_memory_file(const char* name, std::string_view text = {})
 
 // Returns 0 if it is unknown.
 std::uint64_t size_of(const unique_fd& file);
+
+// All of it, from its beginning; what can be read, where the rest cannot.
+std::string text_of(const unique_fd& file);
 
 }  // namespace ddprun::launcher::warm

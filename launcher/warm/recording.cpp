@@ -3,8 +3,6 @@
 #include "launcher/warm/memory_file.hpp"
 #include "launcher/warm/site_zip.hpp"
 
-#include <cerrno>
-#include <unistd.h>
 #include <utility>
 
 namespace ddprun::launcher::warm {
@@ -34,17 +32,7 @@ std::uint64_t recording::bytes() const {
 }
 
 std::string recording::text() const {
-  std::string text(bytes(), '\0');
-  std::size_t read = 0;
-  while (read < text.size()) {
-    const ssize_t count =
-        ::pread(list_.get(), text.data() + read, text.size() - read, static_cast<off_t>(read));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    read += static_cast<std::size_t>(count);
-  }
-  text.resize(read);
-  return text;
+  return text_of(list_);
 }
 
 }  // namespace ddprun::launcher::warm

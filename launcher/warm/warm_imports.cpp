@@ -166,8 +166,8 @@ void warm_spawner::start_zygote() {
 
 zygote::events warm_spawner::zygote_events() {
   zygote::events events;
-  events.ready = [this](std::size_t modules, const std::string& stop) {
-    take_ready(modules, stop);
+  events.ready = [this](std::size_t modules, const std::string& stop, const std::string& files) {
+    take_ready(modules, stop, files);
   };
   events.dropped = [this](const std::string& module, const std::string& why) {
     tell("module " + module + " is not imported ahead: it " + why);
@@ -193,9 +193,13 @@ zygote::events warm_spawner::zygote_events() {
   return events;
 }
 
-void warm_spawner::take_ready(std::size_t modules, const std::string& stop) {
+void warm_spawner::take_ready(std::size_t modules, const std::string& stop,
+                              const std::string& files) {
+  auto imported = imported_files::read(files);
+  if (!imported) return give_up("which files were imported is not known");
   is_ready_ = true;
-  let_spares_go();  // they have fewer modules
+  let_spares_go();  // they know less
+  check_.know(std::move(*imported));
   keep_record();
   tell(std::to_string(modules) + " modules are imported ahead" +
        (stop.empty() ? std::string() : "; not those that the script imports after " + stop));
@@ -262,6 +266,7 @@ void warm_spawner::begin_anew() {
   look_timer_.cancel();
   record_.reset();
   record_bytes_ = loaded_bytes_ = 0;
+  check_.forget();
   excluded_.clear();
   known_.reset();
   is_complete_ = is_ready_ = is_making_ = is_of_last_life_ = false;

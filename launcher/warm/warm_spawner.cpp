@@ -57,6 +57,18 @@ std::string work_of(const spawn_request& request, const std::string& record,
 }  // namespace
 
 struct warm_spawner::worker : std::enable_shared_from_this<warm_spawner::worker> {
+  // What its spare is sent.
+  struct order {
+    unique_fd to;
+    unique_fd work, output, errors, report;
+
+    error_code send(const std::string& why_cold) const {
+      const std::string word = why_cold.empty() ? "work" : "work " + why_cold;
+      return net::send_packet(to.get(), word.substr(0, net::packet_bytes_max),
+                              {work.get(), output.get(), errors.get(), report.get()});
+    }
+  };
+
   worker(const asio::any_io_executor& executor, pid_t id, spawn_handlers called)
       : pid(id), report(executor), begin_timer(executor), handlers(std::move(called)) {}
 
@@ -68,6 +80,8 @@ struct warm_spawner::worker : std::enable_shared_from_this<warm_spawner::worker>
   time_point began = std::chrono::steady_clock::now();
   std::string cold_because;  // the reason that it has reported
   bool is_signalled = false;
+  std::optional<order> waits;  // until what it has imported is looked at
+  bool is_sent_cold = false;   // it is to execute its command, for what has been told
 };
 
 warm_spawner::warm_spawner(asio::any_io_executor executor, spawner& inner, guardian& guard,
@@ -78,6 +92,7 @@ warm_spawner::warm_spawner(asio::any_io_executor executor, spawner& inner, guard
       mux_(mux),
       options_(std::move(options)),
       say_(std::move(say)),
+      check_(executor_, options_.check, [this](const std::string& why) { take_check(why); }),
       memory_(executor_, options_.memory, memory_events()),
       look_timer_(executor_),
       refill_timer_(executor_),
@@ -107,6 +122,7 @@ void warm_spawner::signal_group(pid_t pid, int signal) {
   if (const auto found = workers_.find(pid); found != workers_.end())
     found->second->is_signalled = true;
   if (suspicion_) suspicion_->signalled(pid);
+  check_imports();
   inner_.signal_group(pid, signal);
 }
 
@@ -128,6 +144,11 @@ bool warm_spawner::owns(pid_t pid) const {
 
 spawn_result warm_spawner::spawn(const spawn_request& request, spawn_handlers handlers) {
   if (!may_be_warm(request)) return inner_.spawn(request, std::move(handlers));
+  handlers.ended = [weak = alive_.watch(), this, ended = std::move(handlers.ended)](
+                       pid_t pid, exit_status status) {
+    if (!weak.expired() && !status.success()) check_imports();
+    ended(pid, status);
+  };
   if (suspicion_) return suspicion_->spawn(request, std::move(handlers));
   if (auto given = give(request, handlers)) return std::move(*given);
   return spawn_cold(request, std::move(handlers));
@@ -158,30 +179,61 @@ std::optional<spawned_child> warm_spawner::give(const spawn_request& request,
       "ddprun-work",
       work_of(request, is_recorded ? record_->path() : std::string(), options_.stack_site));
   if (!output || !errors || !report || !work) return std::nullopt;
+  worker::order order{{},
+                      std::move(*work),
+                      std::move(output->write),
+                      std::move(errors->write),
+                      std::move(report->write)};
+  check_.begin();
   while (!spares_.empty()) {
-    spare next = std::move(spares_.front());
+    const pid_t pid = spares_.front().pid;
+    order.to = std::move(spares_.front().orders);
     spares_.pop_front();
-    const error_code error = net::send_packet(
-        next.orders.get(), "work",
-        {work->get(), output->write.get(), errors->write.get(), report->write.get()});
-    if (error) {  // it has died, and its end is about to be reported
-      let_go_.insert(next.pid);
-      inner_.signal_group(next.pid, SIGKILL);
+    const bool is_held = check_.under_way();
+    if (!is_held && order.send({})) {  // it has died, and that is about to be told
+      let_go_.insert(pid);
+      inner_.signal_group(pid, SIGKILL);
       continue;
     }
-    const auto given = std::make_shared<worker>(executor_, next.pid, handlers);
+    const auto given = std::make_shared<worker>(executor_, pid, handlers);
     set_nonblocking(report->read.get());
     given->report.assign(report->read.release());
     given->rank = local_rank_of(request);
-    workers_.emplace(next.pid, given);
+    workers_.emplace(pid, given);
     await_report(given);
-    end_late(given);
+    if (is_held) {
+      given->waits = std::move(order);
+      held_.push_back(given);
+    } else {
+      end_late(given);
+    }
     is_of_last_life_ = false;
     if (is_recorded) look_at_record(options_.look_pause);
     refill_later();
-    return spawned_child{next.pid, std::move(output->read), std::move(errors->read)};
+    return spawned_child{pid, std::move(output->read), std::move(errors->read)};
   }
   return std::nullopt;
+}
+
+void warm_spawner::check_imports() {
+  if (!spares_.empty()) check_.begin();
+}
+
+// Of what the spares have imported: empty if a cold start would import the same.
+void warm_spawner::take_check(const std::string& why_cold) {
+  if (!why_cold.empty()) {
+    tell("workers are started cold: " + why_cold);
+    begin_anew();
+  }
+  for (const auto& one : std::exchange(held_, {})) {
+    const auto given = one.lock();
+    if (!given || !given->waits) continue;
+    const worker::order order = *std::exchange(given->waits, std::nullopt);
+    given->is_sent_cold = !why_cold.empty();
+    // One that has died meanwhile is about to be told as its worker.
+    if (order.send(why_cold)) inner_.signal_group(given->pid, SIGKILL);
+    end_late(given);
+  }
 }
 
 void warm_spawner::await_report(const std::shared_ptr<worker>& given) {
@@ -225,7 +277,7 @@ void warm_spawner::take_report(worker& given) {
   error_code ignored;
   given.report.close(ignored);
   given.begin_timer.cancel();
-  if (given.cold_because.empty()) return;
+  if (given.cold_because.empty() || given.is_sent_cold) return;
   tell("workers are started cold: " + given.cold_because);
   begin_anew();
 }

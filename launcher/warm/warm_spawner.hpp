@@ -7,6 +7,8 @@
 // computes, and makes spares. The workers of the next round take them, and new ones are made. No
 // round waits for that: without a spare, or if anything differs from what the zygote has seen
 // (ddprun_zygote.py), a worker is started cold; a spare that does not begin is killed.
+// Spares that have imported a file which has changed since are let go as a round ends, or with the
+// first start after it (imports_check.hpp).
 //
 // The zygote and the spares are the first to go when memory gets short: they are ended early
 // (memory_watch.hpp), and the OOM killer prefers them (ddprun_process.py). They are made again when
@@ -24,6 +26,7 @@
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/spawner.hpp"
 #include "launcher/warm/cold_comparison.hpp"
+#include "launcher/warm/imports_check.hpp"
 #include "launcher/warm/learnt_imports.hpp"
 #include "launcher/warm/memory_watch.hpp"
 #include "launcher/warm/recording.hpp"
@@ -66,6 +69,7 @@ struct warm_options {
   // From the start of workers to the next spare, which must not slow them down.
   std::chrono::milliseconds refill_pause{1000};
   cold_comparison::options comparison;
+  imports_check::options check;
   memory_watch::options memory;
   learnt_imports learnt;  // of this command
 };
@@ -94,6 +98,7 @@ class warm_spawner final : public spawner {
   void look_up(const spawn_request& like);
 
   std::size_t waiting() const { return spares_.size(); }
+  bool looks_at_imports() const { return check_.under_way(); }
 
  private:
   struct worker;
@@ -105,6 +110,8 @@ class warm_spawner final : public spawner {
   // warm_spawner.cpp: workers.
   bool may_be_warm(const spawn_request& request);
   std::optional<spawned_child> give(const spawn_request& request, const spawn_handlers& handlers);
+  void check_imports();
+  void take_check(const std::string& why_cold);
   void await_report(const std::shared_ptr<worker>& given);
   enum class report_state { more, open, over };
   report_state read_report(worker& given);
@@ -125,7 +132,7 @@ class warm_spawner final : public spawner {
   void load();
   void start_zygote();
   zygote::events zygote_events();
-  void take_ready(std::size_t modules, const std::string& variable);
+  void take_ready(std::size_t modules, const std::string& variable, const std::string& files);
   void take_spare(pid_t pid, unique_fd orders);
   void refill();
   void refill_later();
@@ -160,8 +167,10 @@ class warm_spawner final : public spawner {
   std::string told_;              // the last line about the imports
   std::deque<spare> spares_;
   std::map<pid_t, std::shared_ptr<worker>> workers_;  // that were started warm
-  std::set<pid_t> let_go_;                            // spares that we have killed
+  std::vector<std::weak_ptr<worker>> held_;           // until what they have imported is looked at
+  std::set<pid_t> let_go_;                            // spares that were killed
   bool is_off_ = false;
+  imports_check check_;
   memory_watch memory_;
   std::unique_ptr<cold_comparison>
       suspicion_;  // a warm worker has failed at once, so the next ones are cold

@@ -1,6 +1,7 @@
 #include "launcher/warm/zygote.hpp"
 
 #include "launcher/base/text.hpp"
+#include "launcher/warm/memory_file.hpp"
 #include "launcher/warm/site_zip.hpp"
 #include "rendezvous/base/lifetime.hpp"
 
@@ -31,10 +32,11 @@ std::string python_list(const Names& names) {
   return list + "]";
 }
 
-std::string call_of(const zygote::options& options) {
+std::string call_of(const zygote::options& options, const std::string& files) {
   return "import ddprun_site, ddprun_zygote\nddprun_zygote.hold(" + std::to_string(::getpid()) +
-         ", " + python_literal(options.record) + ", " + python_list(options.rank_names) + ", " +
-         python_list(options.excluded) + ", " + std::to_string(options.stack_signal) + ")\n";
+         ", " + python_literal(options.record) + ", " + python_literal(files) + ", " +
+         python_list(options.rank_names) + ", " + python_list(options.excluded) + ", " +
+         std::to_string(options.stack_signal) + ")\n";
 }
 
 }  // namespace
@@ -54,7 +56,8 @@ struct zygote::state : std::enable_shared_from_this<zygote::state> {
   log_mux& mux;
   events handlers;
   asio::posix::stream_descriptor socket;
-  unique_fd site;  // read by its Python at the start
+  unique_fd site;   // its Python reads it at its start
+  unique_fd files;  // in which it writes what it has imported
   pid_t pid = -1;
 };
 
@@ -95,9 +98,12 @@ void zygote::state::order(std::string_view word) {
 error_code zygote::state::start(const options& options) {
   auto sockets = net::make_packet_sockets();
   auto errors = make_pipe();
-  auto made = make_site_zip(call_of(options));
+  auto imported = make_memory_file("ddprun-files");
   if (!sockets) return sockets.error();
   if (!errors) return errors.error();
+  if (!imported) return imported.error();
+  files = std::move(*imported);
+  auto made = make_site_zip(call_of(options, path_for_others(files)));
   if (!made) return made.error();
   site = std::move(*made);
   spawn_request request;
@@ -154,7 +160,8 @@ void zygote::state::hear(net::packet& said) {
   const auto [word, rest] = at_first_space(said.text);
   const auto [first, second] = at_first_space(rest);
   if (word == "ready") {
-    handlers.ready(whole_number<std::size_t>(first).value_or(0), std::string(second));
+    handlers.ready(whole_number<std::size_t>(first).value_or(0), std::string(second),
+                   text_of(files));
   } else if (word == "drop") {
     handlers.dropped(std::string(first), std::string(second));
   } else if (word == "refused") {

@@ -40,9 +40,9 @@ class zygote {
   };
 
   struct events {
-    // The list is imported and a canary lives. `variable` is empty, or says why the script's
-    // remaining imports are not done ahead.
-    std::function<void(std::size_t modules, const std::string& variable)> ready;
+    // The list is imported and a canary lives; of no variable, or of the one that the script sets
+    // before it imports the rest. `files`: which were imported, for imported_files::read().
+    std::function<void(std::size_t modules, const std::string& variable, std::string files)> ready;
     // This module must not be imported ahead. The zygote is useless now; the next one must exclude
     // it.
     std::function<void(const std::string& module, const std::string& why)> dropped;

@@ -309,6 +309,45 @@ def test_a_package_that_is_upgraded_under_the_job_is_the_new_one(cluster, tmp_pa
     cluster.nothing_left()
 
 
+@pytest.mark.parametrize("change, seen", [
+    (lambda kit: (kit / "part.py").write_text("text = 'new text'\n"), "new text"),
+    (lambda kit: (kit / "part.py").unlink(), "no text"),
+])
+def test_a_file_of_a_package_that_has_changed_is_read_again(cluster, tmp_path, change, seen):
+    """By all workers of the node, and the next spares have the new one."""
+    python, packages = python_of(tmp_path / "environment")
+    kit = packages / "kit"
+    kit.mkdir()
+    (kit / "__init__.py").touch()
+    (kit / "part.py").write_text("text = 'old text'\n")
+    agent, _ = start(cluster, tmp_path, python=python, workers=2, restarts=2,
+                     options=["--max-quick-failures", 0], imports="""
+try:
+    from kit.part import text
+except ImportError:
+    text = "no text"
+print("it is the", text)
+""", last="""
+if attempt == 1:
+    while not os.path.exists(folder + "/go-on"):
+        time.sleep(0.01)
+    os._exit(4)
+""")
+    agent.says("2 spare workers wait")
+    change(kit)
+    go(cluster)
+    wait_for("the next spares", lambda: agent.err().count("2 spare workers wait") == 2)
+    (cluster.folder / "go-on").touch()
+    assert agent.wait() == 0, agent.err()
+    assert re.findall("attempt (.) is (....)", agent.out()) == \
+        [("0", "cold")] * 2 + [("1", "cold")] * 2 + [("2", "warm")] * 2, agent.err()
+    assert re.findall("it is the (.*)", agent.out()) == ["old text"] * 2 + [seen] * 4
+    said = [line for line in agent.err().splitlines() if "started cold" in line]
+    assert len(said) == 1, agent.err()
+    assert f"{kit / 'part.py'} has changed since" in said[0] or f"{kit} has changed" in said[0]
+    cluster.nothing_left()
+
+
 def test_what_the_script_sets_is_there_before_what_it_imports(cluster, tmp_path):
     agent, _ = start(cluster, tmp_path, early='os.environ["CHOSEN"] = str(os.getpid())')
     agent.says("1 spare workers? waits?")

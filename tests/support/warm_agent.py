@@ -53,6 +53,7 @@ class WarmAgent:
         self.environment = dict(environment)
         self.files = []
         self.record = self.memory_file(b"")
+        self.imported = self.memory_file(b"")
         self.zygote = None
         self.rank_names = list(RANK_NAMES)
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -73,6 +74,28 @@ class WarmAgent:
 
     def recorded(self):
         return Path(self.record).read_text()
+
+    def changed(self):
+        """The imported files that are not what they were when a spare was made; the agent starts
+        its worker cold, and names the first."""
+        entries = iter(Path(self.imported).read_bytes().split(b"\0")[:-1])
+        found = []
+        for entry in entries:
+            kind, *stamp, path = entry.split(b" ", 4)
+            names = next(entries) if kind == b"D" else None
+            try:
+                now = os.stat(path)
+            except OSError:
+                found.append(os.fsdecode(path))
+                continue
+            is_same = [now.st_mtime_ns, now.st_size, now.st_ino] == list(map(int, stamp))
+            if names is not None and not is_same:
+                is_same = b"".join(one + b"/" for one in sorted(os.listdir(path))
+                                   if one.endswith((b".py", b".pyc", b".so"))
+                                   or (b"." not in one and one != b"__pycache__")) == names
+            if not is_same:
+                found.append(os.fsdecode(path))
+        return found
 
     def variables(self, **more):
         return {**self.environment, **more}
@@ -96,7 +119,8 @@ class WarmAgent:
         if self.zygote is None:
             names = ", ".join(literal(name) for name in self.rank_names)
             call = (f"import ddprun_site, ddprun_zygote\nddprun_zygote.hold({os.getpid()}, "
-                    f"{literal(self.record)}, [{names}], {list(excluded)!r}, 0)\n")
+                    f"{literal(self.record)}, {literal(self.imported)}, [{names}], "
+                    f"{list(excluded)!r}, 0)\n")
             path = self.path_with(self.site(call))
             self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self.zygote = subprocess.Popen(
@@ -152,6 +176,7 @@ class WarmAgent:
         self.close()
         self.files = []
         self.record = self.memory_file(b"")
+        self.imported = self.memory_file(b"")
 
     def end_zygote(self):
         if self.zygote is not None:
