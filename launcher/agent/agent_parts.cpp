@@ -1,13 +1,12 @@
 // Wires the agent to its parts, which do not depend on it: each gets the few calls that it needs.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/rank_variables.hpp"
+#include "launcher/agent/ras_port.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/evidence/evidence_keeper.hpp"
-#include "launcher/evidence/ras_status.hpp"
 #include "launcher/evidence/stack_request.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
 #include "launcher/nccl/round_ids.hpp"
-#include "launcher/network/free_port.hpp"
 #include "launcher/network/own_addresses.hpp"
 #include "launcher/survivors/spawner_chain.hpp"
 #include "launcher/vault/node_vault.hpp"
@@ -32,14 +31,6 @@ constexpr std::size_t mark_kept = 24;
 // longer.
 constexpr auto look_limit = std::chrono::seconds(1);
 
-// By default NCCL's RAS server uses the same port in all jobs of a user.
-void name_ras_port(environment_map& environment) {
-  if (find_variable(environment, std::string(evidence::ras_variable)) != nullptr) return;
-  const std::uint16_t port = unused_kernel_ports(1).front();
-  if (port != 0)
-    environment[std::string(evidence::ras_variable)] = "localhost:" + std::to_string(port);
-}
-
 }  // namespace
 
 void agent::start_health() {
@@ -61,8 +52,7 @@ void agent::start_evidence() {
   values.gathering_limit = options_.evidence_limit;
   values.names_hangs = options_.hang.is_named;
   values.hang_limit = options_.hang.limit;
-  const bool is_wanted = values.gathering_limit > duration::zero() || values.hang_limit;
-  if (is_wanted && identity_.visible_gpus != 0) name_ras_port(environment_);
+  give_ras_port(environment_, values, identity_.visible_gpus, identity_.mark);
   values.environment = environment_;
   values.worker_count = identity_.worker_count;
   values.is_python = !options_.no_python || options_.run_path;
