@@ -8,14 +8,19 @@ import textwrap
 import pytest
 
 from tests.cluster.test_survivors import started
-from tests.support.cluster import ROOT
+from tests.support.cluster import ROOT, wait_for
 from tests.support.ports import free_port
+from tests.support.spares import spares_wait
+from tests.support.warm_agent import ahead
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 
 # As launcher/survivors/README.md shows it, with a death in step 8, on data of step and rank alone.
-SCRIPT = textwrap.dedent("""
-    import os, signal, sys
+SCRIPT = textwrap.dedent(f"""
+    import sys
+    is_warm = {ahead("torch")}
+""") + textwrap.dedent("""
+    import os, signal, time
     import torch
     import torch.distributed as dist
     sys.path.insert(0, sys.argv[1])
@@ -46,7 +51,10 @@ SCRIPT = textwrap.dedent("""
         share_state()
         ddp = torch.nn.parallel.DistributedDataParallel(model)
         while step < 16:
-            if sys.argv[2:] == [str(rank)] and step == 8 and attempt == 0:
+            if sys.argv[2:3] == [str(rank)] and step == 8 and attempt == 0:
+                print("the one that dies is in step 8", flush=True)
+                while not all(map(os.path.exists, sys.argv[3:])):
+                    time.sleep(0.01)
                 os.kill(os.getpid(), signal.SIGKILL)
             data = torch.sin(torch.arange(8.0).reshape(2, 4) + step + rank)
             optimizer.zero_grad()
@@ -54,6 +62,7 @@ SCRIPT = textwrap.dedent("""
             optimizer.step()
             step += 1
         values = " ".join(f"{value:.5f}" for value in model.weight.flatten().tolist())
+        print(f"rank {rank} was started", "warm" if is_warm else "cold")
         print(f"rank {rank} lived {lives} rounds, began in {begun}: {values}", flush=True)
         dist.destroy_process_group()
 
@@ -63,7 +72,8 @@ SCRIPT = textwrap.dedent("""
 """)
 
 
-def ends(cluster, tmp_path, *words, nodes=("a",), workers=3, options=("--survivors", "on")):
+def ends(cluster, tmp_path, *words, nodes=("a",), workers=3, options=("--survivors", "on"),
+         then=None):
     """What each rank says at the end: rounds, first round, weights."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
@@ -71,7 +81,10 @@ def ends(cluster, tmp_path, *words, nodes=("a",), workers=3, options=("--survivo
                      endpoint=f"127.0.0.1:{free_port()}",
                      arguments=["--max-restarts", 2, *options],
                      command=[script, ROOT / ".cmake/package/wheel", *words],
-                     environment={"PYTHON_EXEC": sys.executable})
+                     environment={"PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1",
+                                  "XDG_CACHE_HOME": str(tmp_path / "cache")})
+    if then:
+        then(agents[0])
     assert [agent.wait() for agent in agents] == [0] * len(nodes), agents[0].err()
     found = re.findall(r"rank (\d) lived (\d) rounds, began in (\d): (.*)",
                        "".join(agent.out() for agent in agents))
@@ -115,10 +128,19 @@ def test_what_is_expected_is_what_ranks_come_to_that_nobody_disturbs(cluster, tm
         assert weights == pytest.approx(undisturbed(3), abs=1e-3)
 
 
-def test_one_that_lives_on_may_have_been_started_warm(cluster, tmp_path):
-    found, agents = ends(cluster, tmp_path, 1, options=("--survivors", "on", "--warm", "auto"))
+def test_a_spare_takes_the_place_of_the_one_that_has_died(cluster, tmp_path):
+    """And the others live on."""
+    def die_when_spares_wait(agent):
+        wait_for("step 8", lambda: "is in step 8" in agent.out())
+        spares_wait(agent, 3)
+        (tmp_path / "die").touch()
+
+    found, agents = ends(cluster, tmp_path, 1, tmp_path / "die", then=die_when_spares_wait,
+                         options=("--survivors", "on", "--warm", "auto"))
     assert {rank: lives for rank, (lives, _, _) in found.items()} == {0: 2, 1: 1, 2: 2}
     assert "2 of 3 workers of this node lived on from the round before" in agents[0].err()
+    assert dict(re.findall(r"rank (\d) was started (\w+)", agents[0].out())) == \
+        {"0": "cold", "1": "warm", "2": "cold"}, agents[0].err()
 
 
 def test_without_the_option_all_are_started_again(cluster, tmp_path):

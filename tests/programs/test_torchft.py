@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from spares import spares_wait
 
 from tests.support.cluster import Program, wait_for
+from tests.support.spares import spares_wait
 
 SCRIPT = Path(__file__).with_name("torchft_train.py")
 LIGHTHOUSE = """

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 from scripts import SCRIPTS
-from spares import spares_wait
 
 from tests.support.cluster import wait_for
+from tests.support.spares import spares_wait
 from tests.support.warm_agent import ahead
 
 # A warm worker is one of the second attempt: the first trains, too, so that its imports are known,
