@@ -1,4 +1,5 @@
-"""What is saved to the vault by torch.save, by DCP and by worker/snapshot, and found again."""
+"""What is saved to the vault by torch.save, safetensors, DCP and worker/snapshot, and found again.
+"""
 
 import re
 import signal
@@ -8,15 +9,17 @@ import pytest
 
 from tests.support.cluster import BIN, GO_ON, ROOT, wait_for
 
+PACKAGE = ROOT / ".cmake" / "package" / "wheel"
 pytestmark = pytest.mark.trains
 
 
 def shown_script():
     """That of worker/README.md, which dies once in step 25."""
     page = (ROOT / "worker" / "README.md").read_text()
-    script = re.search(r"```python\n(.*?DDPRUN_VAULT.*?)```", page, re.S)[1]
+    (script,) = [one for one in re.findall(r"```python\n(.*?)```", page, re.S)
+                 if "vault.newest()" in one and "torch.save" in one]
     step = "    step += 1\n"
-    assert step in script
+    assert step in script and "import os" in script
     return script.replace(step, step + "    if step == 25 and os.environ['DDPRUN_ROUND'] == '1':\n"
                                        "        os.kill(os.getpid(), 9)\n")
 
@@ -26,7 +29,8 @@ def run(cluster, tmp_path, script, *options):
     file = tmp_path / "train.py"
     file.write_text(script)
     return cluster.agent("node", "--max-restarts", 1, "--vault", tmp_path / "kept", *options,
-                         environment={"PYTHON_EXEC": sys.executable}, command=[file])
+                         environment={"PYTHON_EXEC": sys.executable, "PYTHONPATH": str(PACKAGE)},
+                         command=[file])
 
 
 def test_the_script_of_the_page_goes_on_from_its_vault(cluster, tmp_path):
@@ -34,11 +38,42 @@ def test_the_script_of_the_page_goes_on_from_its_vault(cluster, tmp_path):
     assert agent.wait() == 0, agent.err()
     assert re.findall(r"going on from step (\d+)", agent.out()) == ["0", "20"]
     assert "weight 40" in agent.out()
-    assert [one.name for one in (tmp_path / "kept/node-0").glob("*-step-40/files/step-40/*.pt")]
+    assert [*(tmp_path / "kept/node-0").glob("*-step-40.pt/files/step-40.pt")]
     # Tomorrow: nothing is in memory.
     again = run(cluster, tmp_path, shown_script())
     assert again.wait() == 0, again.err()
     assert re.findall(r"going on from step (\d+)", again.out()) == ["40"]
+
+
+SAFETENSORS = """
+import os, torch
+from safetensors.torch import load_file, save_file
+from ddprun import vault
+
+newest = vault.newest()
+step = int(newest.rpartition("-")[2]) if newest else 0
+weight = load_file(newest + "/model.safetensors")["weight"] if newest else torch.zeros(2)
+print(f"going on from {weight[0].item():.0f}")
+while step < 4:
+    step += 1
+    weight += 10
+    path = os.path.join(vault.folder(), f"step-{step}")
+    os.makedirs(path, exist_ok=True)
+    save_file({"weight": weight}, path + "/model.safetensors")
+    if step == 3 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        os.kill(os.getpid(), 9)  # this one is not marked
+    vault.mark(path)
+"""
+
+
+def test_safetensors_are_found_again_where_they_were_marked(cluster, tmp_path):
+    pytest.importorskip("safetensors")
+    agent = run(cluster, tmp_path, SAFETENSORS)
+    assert agent.wait() == 0, agent.err()
+    assert re.findall(r"going on from (\d+)", agent.out()) == ["0", "20"]
+    again = run(cluster, tmp_path, SAFETENSORS)
+    assert again.wait() == 0, again.err()
+    assert re.findall(r"going on from (\d+)", again.out()) == ["40"]
 
 
 DCP = """

@@ -1,5 +1,5 @@
 """ddprun starts distributed PyTorch training. It is a program: this package finds it, and has three
-functions for scripts, `progress`, `survive` and `settle`."""
+functions for scripts, `progress`, `survive` and `settle`, and a module, `ddprun.vault`."""
 
 import os
 import sys
