@@ -4,10 +4,10 @@ It runs as a Python with the worker's own command line and environment, except f
 a rank, and never reaches the script. A spare does, by returning from here: Python then runs the
 script as usual.
 
-A spare is forked twice, so that the agent, a subreaper, is its parent. A worker's work comes to it
-in one message: a file with its command, environment and processors, and the descriptors of its
-streams. What makes it differ from a worker that is started cold makes it execute the command
-instead, in the same process; the message, "work", may say so too: "work WHY".
+A spare is forked twice, so that the agent, a subreaper, becomes its parent. It receives a worker's
+work in one message: a file with the command, environment and CPUs, and the descriptors of the
+streams. If anything differs from what a cold start would give the worker, the spare executes the
+command instead, in the same process; the message, "work", may say so too: "work WHY".
 
 The zygote talks to the agent over a packet socket, which is its standard output at the start:
     load             -> ready N STOP | refused WHY | drop NAME WHY | short WHY (STOP: why the
