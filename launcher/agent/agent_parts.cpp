@@ -4,7 +4,7 @@
 #include "launcher/agent/ras_port.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/evidence/evidence_keeper.hpp"
-#include "launcher/evidence/stack_request.hpp"
+#include "launcher/evidence/ras_status.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
 #include "launcher/nccl/round_ids.hpp"
 #include "launcher/network/own_addresses.hpp"
@@ -103,10 +103,7 @@ std::optional<warm::warm_options> agent::warm_spares() {
   values.rank_names = rank_variables(options_, identity_.worker_count, environment_);
   values.prefix = "[" + identity_.node + ":warm] ";
   values.stack_site = evidence_->stack_site();
-  if (!values.stack_site.empty()) {
-    values.stack_signal = evidence::stack_signal;
-    values.comparison.stack_signal = evidence::stack_signal;
-  }
+  values.answers = values.comparison.answers = evidence_->answers();
   values.memory.read = [gauge = memory_gauge()] { return gauge.read(); };
   values.cgroup = [this] { return reaper_.cgroup_fd(); };
   values.killed = [this] { oom_kills_.discount(); };

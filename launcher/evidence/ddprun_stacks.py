@@ -24,6 +24,8 @@ try:
 except ImportError:
     faulthandler = None
 
+import ddprun_server
+
 NAME = "ddprun-stack"
 NAME_OF_RETURNS = "ddprun-returns"
 _TRIES = 16
@@ -75,10 +77,20 @@ def answer(number):
         pass  # the worker runs without it
 
 
-def begin(number):
-    """Runs in a worker that is started cold and records no imports."""
-    ddprun_site.forget_path()
-    answer(number)
+def start_script(folder):
+    """The last that we do in a worker which is started cold; `folder`: of its worker server."""
     ddprun_site.note_helpers()
     ddprun_site.forget_helpers()
-    ddprun_site.run_own_sitecustomize()
+    try:
+        ddprun_site.run_own_sitecustomize()
+    finally:
+        # Python has looked into the folders of sys.path by now.
+        if folder:
+            ddprun_server.await_use(folder)
+
+
+def begin(number, folder):
+    """In a worker that is started cold, and notes no imports."""
+    ddprun_site.forget_path()
+    answer(number)
+    start_script(folder)

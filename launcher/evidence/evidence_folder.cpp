@@ -35,6 +35,9 @@ std::string text_of_rank(const rank_evidence& one) {
         one.is_asked ? "it gave no stacks in time\n" : "it cannot be asked for stacks of Python\n";
   }
   add_part(text, "threads of Python, the innermost call first", one.stacks);
+  if (one.record)
+    add_part(text, "collectives, as PyTorch has noted them",
+             text_of(*one.record, one.looked_at_ns));
   add_part(text, "in the kernel", one.kernel_stack);
   add_part(text, "the end of its standard output", one.output_tail);
   add_part(text, "the end of its standard error", one.errors_tail);

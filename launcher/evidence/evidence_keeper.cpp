@@ -26,13 +26,17 @@ evidence_keeper::evidence_keeper(boost::asio::any_io_executor executor, spawner&
   // Workers open our memory files through our /proc, which is closed to them if we are not
   // dumpable.
   const bool is_open = ::prctl(PR_GET_DUMPABLE) == 1;
-  if (options_.is_python && is_open) stacks_ = std::make_unique<stack_spawner>(inner_);
+  if (options_.is_python && is_open) {
+    servers_ = std::make_unique<server_folder>(options_.environment);
+    stacks_ = std::make_unique<stack_spawner>(inner_, servers_->path());
+  }
   if (is_open) progress_ = std::make_unique<progress_files>(options_.worker_count);
   watch_options values;
   values.limit = std::chrono::duration_cast<std::chrono::milliseconds>(options_.gathering_limit);
   values.names_hangs = options_.names_hangs;
   values.hang_limit = options_.hang_limit;
   values.environment = options_.environment;
+  if (servers_) values.server_folder = servers_->path();
   rank_watch::outside given;
   given.living = [this] { return living_ranks(); };
   given.add_words = [this](rank_evidence& known) { add_words(known); };
@@ -56,6 +60,10 @@ spawner& evidence_keeper::asking_spawner() {
 
 std::string evidence_keeper::stack_site() const {
   return stacks_ && stacks_->is_on() ? stacks_->path() : std::string();
+}
+
+warm::answer_options evidence_keeper::answers() const {
+  return stack_site().empty() ? warm::answer_options() : stacks_->answers();
 }
 
 std::vector<watched_rank> evidence_keeper::living_ranks() const {
@@ -123,6 +131,7 @@ void evidence_keeper::hear_failure(round_number round, bool has_waited) {
 void evidence_keeper::all_ended(round_number round) {
   if (watch_) watch_->end();
   if (failed_.is_failed(round)) take_facts(round);
+  if (servers_) servers_->empty();
   ended_round_ = round;
 }
 

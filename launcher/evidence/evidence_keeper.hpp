@@ -14,6 +14,7 @@
 #include "launcher/evidence/failed_round.hpp"
 #include "launcher/evidence/progress_files.hpp"
 #include "launcher/evidence/rank_watch.hpp"
+#include "launcher/evidence/server_folder.hpp"
 #include "launcher/evidence/stack_spawner.hpp"
 #include "launcher/process/worker_group.hpp"
 #include "rendezvous/base/environment_map.hpp"
@@ -67,6 +68,8 @@ class evidence_keeper {
   spawner& asking_spawner();
   // The path of the code that makes workers answer; empty: they cannot be asked.
   std::string stack_site() const;
+  // Of a worker that begins otherwise; nothing where that is empty.
+  warm::answer_options answers() const;
 
   // Returns paths by local rank, for the workers of a round that is about to start.
   std::vector<std::string> empty_progress_files();
@@ -128,6 +131,7 @@ class evidence_keeper {
   outside outside_;
   evidence_writer writer_;
   failed_round failed_;
+  std::unique_ptr<server_folder> servers_;    // none: nothing of Python is asked
   std::unique_ptr<stack_spawner> stacks_;     // none: workers cannot be asked
   std::unique_ptr<progress_files> progress_;  // none: workers cannot open our files
   std::unique_ptr<rank_watch> watch_;         // none: no evidence and no hang is wanted

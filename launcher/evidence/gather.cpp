@@ -5,12 +5,15 @@
 #include "launcher/evidence/proc_files.hpp"
 #include "launcher/evidence/py_spy.hpp"
 #include "launcher/evidence/ras_status.hpp"
+#include "launcher/evidence/server_folder.hpp"
 #include "launcher/evidence/stack_request.hpp"
+#include "launcher/evidence/worker_server.hpp"
 #include "launcher/process/find_program.hpp"
 #include "rendezvous/base/printable_text.hpp"
 #include "rendezvous/base/utf8.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <sys/syscall.h>
 #include <system_error>
@@ -115,6 +118,47 @@ class ras_question {
   std::thread asking_;
 };
 
+// All ranks at once, beside the stacks; it is back within the limit.
+class server_question {
+ public:
+  server_question(const question& asked) {
+    if (asked.server_folder.empty()) return;
+    std::map<pid_t, std::string> sockets;
+    for (const rank_question& one : asked.ranks) {
+      // The threads of a stopped one do not answer either.
+      const char state = one.known.state;
+      if (state == 'S' || state == 'R' || state == 'D')
+        sockets[one.known.pid] = server_socket(asked.server_folder, one.known.pid);
+    }
+    try {
+      asking_ = std::thread(
+          [this, sockets, limit = asked.limit] { answers_ = ask_worker_servers(sockets, limit); });
+    } catch (const std::system_error&) {  // the system gives no thread
+    }
+  }
+  ~server_question() {
+    if (asking_.joinable()) asking_.join();
+  }
+  server_question(const server_question&) = delete;
+  server_question& operator=(const server_question&) = delete;
+
+  void take_records(question& asked) {
+    if (asking_.joinable()) asking_.join();
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    for (rank_question& one : asked.ranks) {
+      const auto answer = answers_.find(one.known.pid);
+      if (answer == answers_.end()) continue;
+      one.known.record = flight_record_of(answer->second);
+      one.known.looked_at_ns = std::chrono::nanoseconds(now).count();
+      answer->second.clear();
+    }
+  }
+
+ private:
+  std::map<pid_t, std::string> answers_;
+  std::thread asking_;
+};
+
 void look_for_gpu_waits(question& asked) {
   bool is_source_silent = false;  // its file system hangs, maybe the one that blocks the ranks
   for (rank_question& one : asked.ranks) {
@@ -155,7 +199,7 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
   for (rank_question& one : asked->ranks)
     look_at(one.known);
   ras_question nccl(asked->environment, asked->limit);
-  // py-spy gets half of the time, for the ranks that did not answer the signal.
+  server_question servers(*asked);
   if (find_program("py-spy", to_entries(asked->environment))) {
     ask_for_stacks(*asked, now + asked->limit / 2);
     spy_on_silent(*asked, until);
@@ -164,6 +208,7 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
   }
   const bool has_nccl = find_variable(asked->environment, std::string(ras_variable)) != nullptr;
   if (has_nccl) look_for_gpu_waits(*asked);
+  servers.take_records(*asked);
   // This comes last because reading it may block while the process is stuck in execve.
   for (rank_question& one : asked->ranks)
     one.known.kernel_stack =

@@ -1,6 +1,7 @@
-// Gathers what is known of this node's ranks before they are stopped: their Python stacks (by
-// py-spy, if installed, for ranks that do not answer), their state in the kernel, their last
-// output, and the memory counters. The kernel's log is in kernel_news.hpp.
+// Gathers what is known of this node's ranks, before they are ended: their Python stacks (of those
+// that do not give them by py-spy, where that is installed), what PyTorch has noted of their
+// collectives, what the kernel says of them, what they printed last, and what the system says of
+// memory. Of the kernel's log see kernel_news.hpp.
 //
 // Thread rule: `gather` runs on a thread of its own and takes as long as the slowest rank, `limit`
 // at most. Only the kernel can hold it up for longer, if a process is stuck there (see
@@ -27,6 +28,7 @@ struct question {
   std::vector<rank_question> ranks;
   std::vector<std::string> memory_files;  // of cgroups
   environment_map environment;            // for py-spy, and NCCL_RAS_ADDR
+  std::string server_folder{};            // in which their PyTorch listens; empty: nowhere
   std::chrono::milliseconds limit{};
 };
 

@@ -1,6 +1,7 @@
 // What is known of this node's ranks at one moment of a round, and the sentence about it.
 #pragma once
 
+#include "launcher/evidence/flight_record.hpp"
 #include "launcher/evidence/progress_files.hpp"
 #include "launcher/evidence/python_stack.hpp"
 #include "launcher/evidence/ras_status.hpp"
@@ -26,8 +27,10 @@ struct rank_evidence {
   bool is_asked = false;          // it was able to answer, and was asked for its stacks
   std::string stacks;  // of all its threads, as faulthandler prints them; empty: it did not answer
   std::vector<stack_frame> stack;  // of its main thread
-  std::string gpu_wait;     // the call in which the main thread may wait for its GPU; empty: none
-  std::string output_tail;  // the last 4 KiB of each stream
+  std::string gpu_wait;            // the call in which that may wait for its GPU; empty: none
+  std::optional<flight_record> record{};  // of its collectives, where its PyTorch has told
+  std::int64_t looked_at_ns = 0;          // when, since 1970
+  std::string output_tail;                // the last 4 KiB of its streams
   std::string errors_tail;
 };
 
@@ -53,14 +56,19 @@ bool waits_for_signal(const rank_evidence& one);
 // True if its main thread is in a call that ends when other ranks come or its GPU is done.
 bool waits_in_call(const rank_evidence& one);
 
-// The live ranks, one by one. A rank that waits for its GPU counts as waiting for other ranks only
-// if NCCL says that some rank has launched fewer collectives than another; otherwise it may wait
-// for what its GPU computes. If all wait, and one of them has launched fewer than all others, that
-// one counts as elsewhere.
+// Those that live, one by one. One that waits for its GPU waits for other ranks where NCCL says
+// that some rank has launched fewer collectives than another; else it may wait for what its GPU
+// computes, and nobody can tell. If all wait, and one of them has launched fewer than all others,
+// or has not called a collective in which others wait (collective_rules.hpp), it is elsewhere. If
+// such a one is elsewhere anyway, those that have called all collectives are not waited for.
 std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen);
 
-// "rank 3 stood in forward (train.py:88) while 7 ranks waited in all_reduce (train.py:41)". Ranks
-// that wait for others come last. Empty: there is not one stack.
+// "rank 3 stood in forward (train.py:88) while 7 ranks waited in all_reduce (train.py:41)"; those
+// that wait for others come last, and then what NCCL and PyTorch say of their collectives. Empty:
+// there is not one stack.
 std::string sentence_of(const node_evidence& seen);
+
+// The last part of it: ranks have called different collectives. Empty: not that we see.
+std::string mismatch_sentence(const node_evidence& seen);
 
 }  // namespace ddprun::launcher::evidence

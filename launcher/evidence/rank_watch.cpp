@@ -186,6 +186,7 @@ void rank_watch::gather(std::function<void()> done) {
   }
   asked->memory_files = outside_.memory_files();
   asked->environment = options_.environment;
+  asked->server_folder = options_.server_folder;
   asked->limit = std::max(options_.limit, least_limit);
   late_.expires_after(asked->limit + gathering_slack);
   late_.async_wait([this](boost::system::error_code error) {

@@ -37,8 +37,9 @@ namespace ddprun::launcher::evidence {
 struct watch_options {
   std::chrono::milliseconds limit{2000};  // of one gathering; 0: nothing is gathered
   bool names_hangs = false;
-  std::optional<duration> hang_limit;  // none: the limit is learnt
-  environment_map environment;         // for py-spy and NCCL_RAS_ADDR
+  std::optional<duration> hang_limit;  // none: it is learnt
+  environment_map environment;         // for what is run to find out more
+  std::string server_folder{};         // see gather.hpp
   // When something else ends the round, a rank that has not moved for this long counts as still.
   std::chrono::milliseconds still_after{4000};
 };

@@ -18,9 +18,10 @@ bool has_entry(const spawn_request& request, const std::string& beginning) {
 
 }  // namespace
 
-stack_spawner::stack_spawner(spawner& inner) : inner_(inner) {
+stack_spawner::stack_spawner(spawner& inner, std::string server_folder)
+    : inner_(inner), answers_{stack_signal, std::move(server_folder)} {
   auto made = warm::make_site_zip("import ddprun_stacks\nddprun_stacks.begin(" +
-                                  std::to_string(stack_signal) + ")\n");
+                                  warm::python_arguments(answers_) + ")\n");
   if (!made) return;
   site_ = std::move(*made);
   path_ = warm::path_for_others(site_);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "launcher/process/spawner.hpp"
+#include "launcher/warm/answer_options.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <string>
@@ -14,11 +15,14 @@ namespace ddprun::launcher::evidence {
 
 class stack_spawner final : public spawner {
  public:
-  explicit stack_spawner(spawner& inner);
+  // `server_folder`: see server_folder.hpp; may be empty.
+  stack_spawner(spawner& inner, std::string server_folder);
 
   // False: the file could not be created, and workers are started without it.
   bool is_on() const { return static_cast<bool>(site_); }
   const std::string& path() const { return path_; }
+  // As workers that begin with this file are asked.
+  const warm::answer_options& answers() const { return answers_; }
 
   spawn_result spawn(const spawn_request& request, spawn_handlers handlers) override;
   bool adopt(pid_t pid, ended_handler ended) override {
@@ -34,6 +38,7 @@ class stack_spawner final : public spawner {
 
  private:
   spawner& inner_;
+  warm::answer_options answers_;
   unique_fd site_;
   std::string path_;
 };

@@ -17,7 +17,7 @@ spawn_result cold_comparison::spawn(const spawn_request& request, spawn_handlers
   const auto& entries = request.environment;
   const bool is_compared = std::find(entries.begin(), entries.end(), failed_.rank) != entries.end();
   auto record =
-      is_compared ? recording::begin({}, options_.stack_signal) : result<recording>(error_code());
+      is_compared ? recording::begin({}, options_.answers) : result<recording>(error_code());
   if (!record) return inner_.spawn(request, std::move(handlers));
   handlers.ended = [weak = alive_.watch(), this, ended = std::move(handlers.ended)](
                        pid_t pid, exit_status status) {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "launcher/process/spawner.hpp"
+#include "launcher/warm/answer_options.hpp"
 #include "launcher/warm/recording.hpp"
 #include "rendezvous/base/lifetime.hpp"
 
@@ -36,7 +37,7 @@ class cold_comparison {
   struct options {
     std::chrono::milliseconds look_pause{500};  // between looks at the list of imports
     std::chrono::milliseconds lives_after{5000};
-    int stack_signal = 0;  // as in warm_options
+    answer_options answers;  // as in warm_options
   };
   struct events {
     std::function<void()> is_script;

@@ -125,6 +125,9 @@ class ImportedAhead:
     def holds(self, name):
         return name in self._hidden
 
+    def module_of(self, name):
+        return self._hidden.get(name)
+
     def find_spec(self, name, path=None, target=None):
         if name not in self._hidden or self._is_only_asked_for():
             return None

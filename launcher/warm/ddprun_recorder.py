@@ -109,11 +109,9 @@ def note_imports(path, generators):
     sys.meta_path.insert(0, ImportRecorder(path, generators))
 
 
-def begin(path, stack_signal):
+def begin(path, stack_signal, server_folder):
     ddprun_site.forget_path()
     if stack_signal:
         ddprun_stacks.answer(stack_signal)
     note_imports(path, ddprun_random.Watch(is_for_seeds=True))
-    ddprun_site.note_helpers()
-    ddprun_site.forget_helpers()
-    ddprun_site.run_own_sitecustomize()
+    ddprun_stacks.start_script(server_folder)

@@ -31,6 +31,7 @@ import ddprun_process
 import ddprun_random
 import ddprun_recorder
 import ddprun_script
+import ddprun_server
 import ddprun_site
 import ddprun_stacks
 import ddprun_zygote_checks as checks
@@ -98,6 +99,10 @@ class Zygote:
                     return
             else:
                 os._exit(0)
+
+    def imported(self, name):
+        """The module, if it was imported ahead."""
+        return self._ahead.module_of(name)
 
     def _answer(self, text, descriptors=()):
         rights = [(self._socket.SOL_SOCKET, self._socket.SCM_RIGHTS,
@@ -362,13 +367,15 @@ class Zygote:
         self._ahead.stand_first()
 
 
-def hold(agent, record, files, rank_names, excluded, stack_signal):
+def hold(agent, record, rank_names, excluded, stack_signal, server_folder):
     try:
         ddprun_site.forget_path()
         zygote = Zygote(agent, record, files, rank_names, frozenset(excluded))
         zygote.serve()
         if stack_signal:
             ddprun_stacks.answer(stack_signal)
+        if server_folder:
+            ddprun_server.await_use(server_folder, zygote.imported(ddprun_server.MODULE))
     except BaseException as error:
         # A process that is not a worker must not run the script, whatever happens.
         os.write(2, f"ddprun: warm workers are off: {error!r}\n".encode())

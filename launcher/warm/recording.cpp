@@ -7,12 +7,12 @@
 
 namespace ddprun::launcher::warm {
 
-result<recording> recording::begin(std::string_view known, int stack_signal) {
+result<recording> recording::begin(std::string_view known, const answer_options& answers) {
   auto list = make_memory_file("ddprun-imports", known);
   if (!list) return list.error();
   auto site = make_site_zip("import ddprun_site, ddprun_recorder\nddprun_recorder.begin(" +
                             python_literal(path_for_others(*list)) + ", " +
-                            std::to_string(stack_signal) + ")\n");
+                            python_arguments(answers) + ")\n");
   if (!site) return site.error();
   return recording(std::move(*list), std::move(*site));
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "launcher/process/spawner.hpp"
+#include "launcher/warm/answer_options.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <cstdint>
@@ -17,8 +18,8 @@ namespace ddprun::launcher::warm {
 
 class recording {
  public:
-  // `known` is the beginning of the list. `stack_signal`: as in warm_options.
-  static result<recording> begin(std::string_view known = {}, int stack_signal = 0);
+  // `known`: what the list has already. `answers`: as in warm_options.
+  static result<recording> begin(std::string_view known = {}, const answer_options& answers = {});
 
   // Returns the same start with the recorder added.
   spawn_request recorded(const spawn_request& request) const;

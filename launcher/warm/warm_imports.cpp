@@ -54,7 +54,7 @@ spawn_result warm_spawner::spawn_cold(const spawn_request& request, spawn_handle
 
 bool warm_spawner::make_record(const spawn_request& request) {
   if (!record_) {
-    auto record = recording::begin({}, options_.stack_signal);
+    auto record = recording::begin({}, options_.answers);
     if (!record) return false;
     record_ = std::move(*record);
   }
@@ -157,7 +157,7 @@ void warm_spawner::start_zygote() {
   values.excluded = excluded_;
   values.record = record_->path();
   values.prefix = options_.prefix;
-  values.stack_signal = options_.stack_signal;
+  values.answers = options_.answers;
   is_making_ = false;
   zygote_ = std::make_unique<zygote>(executor_, inner_, guardian_, mux_, std::move(values),
                                      zygote_events());

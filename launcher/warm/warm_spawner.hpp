@@ -25,6 +25,7 @@
 #include "launcher/process/background_task.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/spawner.hpp"
+#include "launcher/warm/answer_options.hpp"
 #include "launcher/warm/cold_comparison.hpp"
 #include "launcher/warm/imports_check.hpp"
 #include "launcher/warm/learnt_imports.hpp"
@@ -56,8 +57,8 @@ struct warm_options {
   std::function<int()> cgroup;          // the workers'; see spawn_request
   // SIGKILL has ended a spare or the zygote, and it was not ours: the kernel's, or somebody else's.
   std::function<void()> killed = [] {};
-  int stack_signal = 0;    // asks a worker for its stacks (launcher/evidence); 0: none
-  std::string stack_site;  // what a cold worker loads for that; empty: none
+  answer_options answers;  // how a worker is asked where it stands
+  std::string stack_site;  // with which a cold one begins then; empty: with none
   // The record must not have grown for so long; doubled up to look_pause_max while it does not.
   std::chrono::milliseconds look_pause{500};
   std::chrono::milliseconds look_pause_max{8000};

@@ -13,6 +13,7 @@
 #include "launcher/log/log_mux.hpp"
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/spawner.hpp"
+#include "launcher/warm/answer_options.hpp"
 #include "rendezvous/net/packet.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
@@ -34,9 +35,9 @@ class zygote {
     std::vector<std::string> environment;  // of a worker, without the variables of a rank
     std::vector<std::string> rank_names;   // those variables
     std::set<std::string> excluded;        // top-level modules that are not imported ahead
-    std::string record;                    // path of the list, as other processes open it
-    std::string prefix;                    // of its output, "[node-a:warm] "
-    int stack_signal = 0;                  // as in warm_options
+    std::string record;                    // path of the list, for other processes
+    std::string prefix;                    // of what it says, "[node-a:warm] "
+    answer_options answers;                // as in warm_options
   };
 
   struct events {

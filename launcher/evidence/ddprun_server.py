@@ -1,0 +1,204 @@
+"""Has PyTorch's worker server listen for the agent as soon as torch.distributed is used.
+
+The server (torch._C._distributed_c10d._WorkerServer, a part of PyTorch) answers over a Unix socket
+from threads of its own (pt_workerserver), without the interpreter: which collectives this rank has
+called, and which of them have not ended (see worker_server.hpp). It begins when the script has its
+first process group: PyTorch puts that into a table, and until then the table is one of ours. By
+then there are other threads of PyTorch, too.
+
+The threads have a table of descriptors of their own, in which there is nothing of the script's: it
+sees no socket, and no line of the server's on its stderr; what it closes or forks does not matter
+to them, nor do its signals. The server is never taken apart, which would delay the script's end.
+
+Nothing of this is there where PyTorch or the kernel has not what it needs.
+"""
+
+import os
+import sys
+
+MODULE = "torch.distributed.distributed_c10d"
+_TABLE = "_pg_map"
+_SYS_CLOSE_RANGE = 436  # on every processor
+_CLOSE_RANGE_UNSHARE = 2
+_CLONE_FILES = 0x400
+_SIGACTION_BYTES_MAX = 512
+_THREADS_MIN = 8  # of the server, which has one for each processor
+_THREADS_SPARE = 16
+_BEGIN_LIMIT = 5  # seconds; it takes some milliseconds
+
+
+class _Groups(dict):
+    """The table of process groups, while it is empty."""
+
+    __slots__ = ("used",)
+
+    def __setitem__(self, group, value):
+        super().__setitem__(group, value)
+        self.used()
+
+
+def _has_room(thread):
+    """Whether the system gives as many threads as the server starts: if one is missing there, the
+    process would end."""
+    gate, is_over = thread.allocate_lock(), thread.allocate_lock()
+    started, ended = [], []
+
+    def wait():
+        with gate:
+            ended.append(None)
+        if len(ended) == len(started):
+            is_over.release()
+
+    count = max(_THREADS_MIN, os.sysconf("SC_NPROCESSORS_ONLN")) + _THREADS_SPARE
+    is_over.acquire()
+    with gate:
+        try:
+            while len(started) < count:
+                thread.start_new_thread(wait, ())
+                started.append(None)
+        except RuntimeError:
+            pass
+    if started:
+        is_over.acquire(timeout=_BEGIN_LIMIT)
+    return len(started) == count
+
+
+def _leave_descriptors(libc, ctypes):
+    """Gives this thread, and those that it starts, a table without any."""
+    call = (ctypes.c_long(_SYS_CLOSE_RANGE), ctypes.c_uint(0), ctypes.c_uint(0xffffffff))
+    if libc.syscall(*call, ctypes.c_uint(_CLOSE_RANGE_UNSHARE)) == 0:
+        return True
+    if libc.unshare(_CLONE_FILES) != 0:
+        return False
+    for number in os.listdir("/proc/thread-self/fd"):
+        try:
+            os.close(int(number))
+        except OSError:
+            pass  # that of the listing
+    return True
+
+
+def _begin(server, path, ctypes, signals):
+    """In a thread of its own, which ends with it."""
+    signals.pthread_sigmask(signals.SIG_BLOCK, signals.valid_signals())
+    libc = ctypes.CDLL(None)
+    if not _leave_descriptors(libc, ctypes):
+        return
+    for _ in range(3):
+        os.open("/dev/null", os.O_RDWR)
+    # It ignores SIGPIPE, which is the script's to decide.
+    action = ctypes.create_string_buffer(_SIGACTION_BYTES_MAX)
+    is_known = libc.sigaction(signals.SIGPIPE, None, action) == 0
+    try:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(server(path)))
+    finally:
+        if is_known:
+            libc.sigaction(signals.SIGPIPE, action, None)
+
+
+class _Opening:
+    def __init__(self, folder):
+        import _signal
+        import _thread
+        self._folder = folder
+        self._process = os.getpid()
+        self._signals = _signal
+        self._thread = _thread
+        self._finders = []
+
+    def watch_module(self, module):
+        """The module has been loaded, and nobody has used it."""
+        table = getattr(module, _TABLE, None)
+        if type(table) is not dict or table:
+            return
+        groups = _Groups()
+        groups.used = lambda: self._open(module)
+        setattr(module, _TABLE, groups)
+
+    def watch_finders(self):
+        """Comes by when PyTorch is looked for."""
+        for finder in list(sys.path_importer_cache.values()):
+            if type(finder).__name__ == "FileFinder" and "find_spec" not in vars(finder):
+                self._finders.append(finder)
+                finder.find_spec = self._finding(finder)
+
+    def _finding(self, finder):
+        find = finder.find_spec
+
+        def find_spec(name, target=None):
+            spec = find(name, target)
+            if name == "torch" and spec is not None:
+                self._leave_finders()
+                try:
+                    for folder in spec.submodule_search_locations or ():
+                        self._watch_folder(os.path.join(folder, "distributed"))
+                except Exception:
+                    pass  # of ours; the script imports what it would without us
+            return spec
+
+        return find_spec
+
+    def _leave_finders(self):
+        for finder in self._finders:
+            vars(finder).pop("find_spec", None)
+        self._finders.clear()
+
+    def _watch_folder(self, folder):
+        """Its modules are imported one after the other, and that of the table is not the last."""
+        importer = sys.modules["_frozen_importlib_external"].PathFinder
+        finder = importer._path_importer_cache(folder)
+        if type(finder).__name__ != "FileFinder":
+            return
+        find = finder.find_spec
+
+        def find_spec(name, target=None):
+            module = sys.modules.get(MODULE)
+            spec = getattr(module, "__spec__", None)
+            if module is not None and not getattr(spec, "_initializing", False):
+                self._leave_finders()
+                self.watch_module(module)
+            return find(name, target)
+
+        self._finders.append(finder)
+        finder.find_spec = find_spec
+
+    def _open(self, module):
+        setattr(module, _TABLE, dict(getattr(module, _TABLE)))
+        try:
+            self._start()
+        except Exception:
+            pass  # a worker is what it is without us
+
+    def _start(self):
+        server = getattr(sys.modules.get("torch._C._distributed_c10d"), "_WorkerServer", None)
+        ctypes = sys.modules.get("ctypes")
+        is_ours = os.getpid() == self._process  # and no child's that the script has forked
+        if server is None or ctypes is None or not is_ours or not _has_room(self._thread):
+            return
+        path = os.path.join(self._folder, str(self._process))
+        is_done = self._thread.allocate_lock()
+        is_done.acquire()
+
+        def run():
+            try:
+                _begin(server, path, ctypes, self._signals)
+            except Exception:
+                pass
+            finally:
+                is_done.release()
+
+        self._thread.start_new_thread(run, ())
+        is_done.acquire(timeout=_BEGIN_LIMIT)
+
+
+def await_use(folder, module=None):
+    """`module`: that of the table, if it has been imported ahead."""
+    try:
+        opening = _Opening(folder)
+        module = module or sys.modules.get(MODULE)
+        if module is not None:
+            opening.watch_module(module)
+        else:
+            opening.watch_finders()
+    except Exception:
+        pass

@@ -1,0 +1,68 @@
+// What PyTorch's flight recorder knows of the collectives of one rank.
+//
+// The format is PyTorch's, version 2.10 (torch/csrc/distributed/c10d/FlightRecorder.hpp, 2.11 to
+// 2.15): `entries` of the last 2,000 calls, and `pg_status` with the number of the last one of each
+// process group. Process groups have numbers of each process's own, and names that all ranks of a
+// group share. With Gloo a call that has ended is `retired`, whatever its `state`.
+//
+// The text is a worker's, which may write anything: what is none of this is left out, names are
+// short and fit into a line, and there are at most recent_max calls and groups_max groups.
+//
+// Thread rule: pure functions and values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher::evidence {
+
+inline constexpr std::size_t recent_max = 64;
+inline constexpr std::size_t groups_max = 256;
+
+struct collective {
+  std::string group;           // name of its process group
+  std::string name;            // "all_reduce"
+  std::uint64_t sequence = 0;  // in its group, from 1 on
+  bool is_pending = false;     // it has not ended
+  bool is_point_to_point = false;
+  std::string tensors;         // "float32[1024]"; empty: none
+  std::uint64_t elements = 0;  // in them
+  std::string type;            // of the first; empty: none
+  std::int64_t called_ns = 0;  // since 1970; 0: not told
+  bool operator==(const collective&) const = default;
+};
+
+struct group_progress {
+  std::string label;            // what the script calls it, "mesh_dp"; empty: it has no name
+  std::uint64_t enqueued = 0;   // number of the last collective that was called; 0: none was
+  std::uint64_t completed = 0;  // of the last one that has ended
+  bool operator==(const group_progress&) const = default;
+};
+
+struct flight_record {
+  std::map<std::string, group_progress> groups;  // by name
+  std::vector<collective> recent;                // oldest first
+};
+
+// The group of all ranks.
+inline constexpr std::string_view default_group = "0";
+
+// None: it is no such text.
+std::optional<flight_record> flight_record_of(std::string_view text);
+
+// The oldest that has not ended, that other ranks take part in; none: there is none.
+const collective* pending_collective(const flight_record& record);
+
+// "all_reduce #5", "all_reduce #5 of group mesh_dp"; "#5" of a group without a name.
+std::string number_of(const flight_record& record, const collective& one);
+
+// For people, a line each: process groups, what has not ended, and the last that have. `now_ns`:
+// since 1970.
+std::string text_of(const flight_record& record, std::int64_t now_ns);
+
+}  // namespace ddprun::launcher::evidence

@@ -1,0 +1,27 @@
+// Asks the worker servers of PyTorch for what the flight recorders of this node's ranks have noted.
+//
+// The server is PyTorch's (torch/csrc/distributed/c10d/control_plane/WorkerServer.cpp, 2.11 to
+// 2.15): HTTP on a Unix socket, answered by a thread of its own, also while Python's main thread
+// holds the interpreter; "POST /handler/fr_trace_json". What comes is a worker's, which may have
+// put anything there: see flight_record.hpp for its reader.
+//
+// Thread rule: any thread, not the main one; takes as long as the slowest, `limit` at most. All are
+// asked at once. Bounded: what is longer than record_bytes_max counts as no answer.
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <sys/types.h>
+
+namespace ddprun::launcher::evidence {
+
+inline constexpr std::size_t record_bytes_max = 8 * 1024 * 1024;
+
+// The answers by process, of those that have given one. `sockets`: paths by process.
+std::map<pid_t, std::string> ask_worker_servers(const std::map<pid_t, std::string>& sockets,
+                                                duration limit);
+
+}  // namespace ddprun::launcher::evidence
