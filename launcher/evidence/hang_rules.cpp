@@ -65,6 +65,8 @@ std::optional<hang_verdict> judge_hang(const node_evidence& first, const node_ev
   for (const stalled_ranks& one : ranks) {
     if (found.words.empty() && one.first == *rank) found.words = "it " + one.words;
   }
+  if (const std::string more = mismatch_sentence(second); !more.empty())
+    found.words += (found.words.empty() ? "" : "; ") + more;
   return found;
 }
 

@@ -1,5 +1,7 @@
 #include "launcher/evidence/rank_evidence.hpp"
 
+#include "launcher/evidence/collective_rules.hpp"
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -13,13 +15,39 @@ bool is_stopped(const rank_evidence& one) {
   return one.state == 'T' || one.state == 't';
 }
 
+bool has_ended(const rank_evidence& one) {
+  return one.state == '?' || one.state == 'Z';
+}
+
+std::vector<ranked_record> records_of(const node_evidence& seen) {
+  std::vector<ranked_record> records;
+  for (const rank_evidence& one : seen.ranks) {
+    if (one.record && !has_ended(one)) records.push_back({one.rank, &*one.record});
+  }
+  return records;
+}
+
+// "all_reduce #5"; "backward for all_reduce #5", where the script has not called it by its name;
+// without a number where it is not known.
+std::string call_of(const rank_evidence& one, const std::string& waits_in) {
+  const collective* const call = one.record ? pending_collective(*one.record) : nullptr;
+  if (call == nullptr) return waits_in;
+  // "_all_gather_base" is what all_gather_into_tensor calls.
+  std::string_view name = call->name;
+  if (name.starts_with('_')) name.remove_prefix(1);
+  if (name.ends_with("_base")) name.remove_suffix(std::string_view("_base").size());
+  const bool is_named = waits_in.find(name) != std::string::npos;
+  return waits_in + (is_named ? " " : " for " + call->name + " ") + number_of(*one.record, *call);
+}
+
 std::string words_of(const rank_evidence& one, const standing& where, bool waits_for_gpu) {
   if (is_stopped(one)) return "was stopped (state T)";
   if (waits_for_gpu)
     return "waited for the GPU in " + one.gpu_wait +
            (where.place.empty() ? "" : ", " + where.place);
   if (!where.waits_in.empty()) {
-    return "waited in " + where.waits_in + (where.place.empty() ? "" : ", " + where.place);
+    return "waited in " + call_of(one, where.waits_in) +
+           (where.place.empty() ? "" : ", " + where.place);
   }
   if (!where.place.empty()) return "stood in " + where.place;
   std::string text = "did not say where it stood (state ";
@@ -37,6 +65,27 @@ stall_kind kind_of(const rank_evidence& one, const standing& where, bool waits_f
   return is_seen ? stall_kind::elsewhere : stall_kind::unseen;
 }
 
+void apply_records(const node_evidence& seen, bool do_all_wait, std::vector<stalled_ranks>& ranks) {
+  const std::vector<ranked_record> records = records_of(seen);
+  const auto behind = sole_behind(records);
+  if (!behind) return;
+  const auto found = std::find_if(ranks.begin(), ranks.end(),
+                                  [&behind](const auto& one) { return one.first == behind->rank; });
+  if (found == ranks.end()) return;
+  if (do_all_wait) {
+    found->kind = stall_kind::elsewhere;
+    found->words += ", behind the others (" + behind->words + ")";
+  }
+  if (found->kind != stall_kind::elsewhere) return;
+  for (stalled_ranks& one : ranks) {
+    const bool is_known = std::any_of(records.begin(), records.end(), [&one](const auto& record) {
+      return record.rank == one.first;
+    });
+    if (one.kind == stall_kind::elsewhere && is_known && one.first != behind->rank)
+      one.kind = stall_kind::waits;
+  }
+}
+
 }  // namespace
 
 bool stands_as_before(const rank_evidence& before, const rank_evidence& now) {
@@ -46,7 +95,8 @@ bool stands_as_before(const rank_evidence& before, const rank_evidence& now) {
       before.state == now.state || (is_at_rest(before.state) && is_at_rest(now.state));
   if (before.pid != now.pid || !is_alike) return false;
   const standing where = standing_of(now.stack);
-  // Only the innermost frame of the user matters in a collective: see the header.
+  const bool is_known = before.record && now.record;
+  if (is_known && before.record->groups != now.record->groups) return false;
   if (!where.waits_in.empty()) return standing_of(before.stack) == where;
   return before.stack == now.stack;
 }
@@ -65,7 +115,7 @@ std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen) {
   std::map<std::uint32_t, pid_t> pids;
   std::vector<stalled_ranks> ranks;
   for (const rank_evidence& one : seen.ranks) {
-    if (one.state == '?' || one.state == 'Z') continue;
+    if (has_ended(one)) continue;
     const standing where = standing_of(one.stack);
     const bool waits_for_gpu =
         where.waits_in.empty() && !one.gpu_wait.empty() && !seen.nccl_counts.empty();
@@ -85,13 +135,21 @@ std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen) {
     one.kind = stall_kind::elsewhere;
     one.words += ", behind the others in NCCL (" + seen.nccl_lag->words + ")";
   }
+  apply_records(seen, do_all_wait, ranks);
   return ranks;
 }
 
 std::string sentence_of(const node_evidence& seen) {
   std::string sentence = ddprun::sentence_of(stalled_ranks_of(seen));
-  if (!seen.nccl_behind.empty()) sentence += (sentence.empty() ? "" : "; ") + seen.nccl_behind;
+  for (const std::string& more : {seen.nccl_behind, mismatch_sentence(seen)}) {
+    if (!more.empty()) sentence += (sentence.empty() ? "" : "; ") + more;
+  }
   return sentence;
+}
+
+std::string mismatch_sentence(const node_evidence& seen) {
+  const auto found = mismatch_of(records_of(seen));
+  return found ? sentence_of(*found) : std::string();
 }
 
 }  // namespace ddprun::launcher::evidence

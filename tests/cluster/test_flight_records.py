@@ -1,0 +1,262 @@
+"""What PyTorch's worker server and flight recorder add to the evidence and to the naming of hangs,
+with PyTorch itself over Gloo."""
+
+import json
+import re
+import sys
+import textwrap
+
+import pytest
+
+from tests.support.standing_script import line_of
+
+pytest.importorskip("torch", reason="PyTorch is not installed here")
+pytestmark = pytest.mark.trains
+
+LIMIT = 300
+
+SCRIPT = """import ctypes
+import os
+import sys
+import time
+from pathlib import Path
+import torch
+import torch.distributed as dist
+
+
+def work():
+{work}
+
+
+attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+folder = Path(os.environ["DDPRUN_TEST_CONTROL"])
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+for step in range(3):
+    dist.all_reduce(torch.ones(8))
+if attempt == {hangs_in}:
+    work()
+dist.barrier()
+dist.destroy_process_group()
+print(f"attempt {{attempt}} has ended well", flush=True)
+"""
+
+STANDS = """
+    if rank == 1:
+        {how}
+    dist.all_reduce(torch.ones(4, 256))
+"""
+# The second holds the interpreter: nothing of Python runs any more.
+SLEEPS = "time.sleep(3600)"
+HOLDS = "ctypes.PyDLL(None).read(os.pipe()[0], ctypes.create_string_buffer(1), 1)"
+
+
+def write(folder, *work, hangs_in=0):
+    script = folder / "train.py"
+    lines = "\n".join(textwrap.dedent(one).strip("\n") for one in work)
+    script.write_text(SCRIPT.format(hangs_in=hangs_in, work=textwrap.indent(lines, " " * 4)))
+    return script
+
+
+def start(cluster, script, *options, workers=2, **more):
+    return cluster.agent("node", "--max-restarts", 1, "--max-quick-failures", 0,
+                         "--hang-timeout", 5, *options, workers=workers, command=[script],
+                         environment={"PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1"},
+                         **more)
+
+
+@pytest.mark.parametrize("how", [SLEEPS, HOLDS], ids=["sleeps", "holds the interpreter"])
+def test_the_collective_that_a_rank_does_not_come_to_is_named(cluster, tmp_path, how):
+    script = write(tmp_path, STANDS.format(how=how))
+    agent = start(cluster, script, "--log-dir", tmp_path / "logs", "--tee", 3, workers=3)
+    assert agent.wait(LIMIT) == 0, agent.err()
+    line, call = line_of(script, how), line_of(script, "torch.ones(4, 256)")
+    assert (f"rank 1 stood in work (train.py:{line}) while ranks 0 and 2 waited in all_reduce #4, "
+            f"work (train.py:{call})") in agent.err()
+    (folder,) = (tmp_path / "logs").glob("*/attempt_0/evidence")
+    waiting = (folder / "rank_0.txt").read_text()
+    assert "the last collective called is #4, the last that has ended #3" in waiting
+    assert re.search(r"has not ended: all_reduce #4 of float32\[4, 256\], called .* ago", waiting)
+    assert "ended: all_reduce #3 of float32[8]" in waiting
+    assert "the last collective called is #3" in (folder / "rank_1.txt").read_text()
+    cluster.nothing_left()
+
+
+@pytest.mark.parametrize("calls, told", [
+    (("dist.all_reduce(torch.ones(1024))", "dist.broadcast(torch.ones(7, 3).long(), 0)"),
+     ("all_reduce of float32[1024]", "broadcast of int64[7, 3]")),
+    (("dist.all_reduce(torch.ones(1024))", "dist.barrier()"),
+     ("all_reduce of float32[1024]", "barrier")),
+], ids=["broadcast", "barrier"])
+def test_ranks_that_wait_in_different_collectives_are_told(cluster, tmp_path, calls, told):
+    script = write(tmp_path, f"""
+        if rank == 1:
+            {calls[1]}
+        else:
+            {calls[0]}
+        time.sleep(3600)
+    """)
+    agent = start(cluster, script, workers=3)
+    assert agent.wait(LIMIT) == 0, agent.err()
+    assert ("; ranks called different collectives as #4: rank 1 " + told[1] +
+            ", ranks 0 and 2 " + told[0]) in agent.err()
+    cluster.nothing_left()
+
+
+def test_of_a_warm_worker_the_collective_is_known_too(cluster, tmp_path):
+    script = write(tmp_path, """
+        if attempt == 0:
+            while not (folder / "go").exists():
+                print("waits", flush=True)
+                time.sleep(0.2)
+            sys.exit(3)
+        if attempt == 1:
+            print("warm", any(hasattr(one, "holds") for one in sys.meta_path), flush=True)
+    """, STANDS.format(how=SLEEPS), hangs_in="0 or attempt == 1")
+    agent = start(cluster, script, "--warm", "auto", "--max-restarts", 2, "--hang-timeout", 20)
+    agent.says("2 spare workers wait", LIMIT)
+    (cluster.folder / "go").touch()
+    assert agent.wait(LIMIT) == 0, agent.err()
+    assert agent.out().count("warm True") == 2
+    assert (f"rank 1 stood in work (train.py:{line_of(script, SLEEPS)}) while rank 0 waited in "
+            "all_reduce #4, work ") in agent.err()
+    cluster.nothing_left()
+
+
+# What a script sees of itself, before and after its first process group.
+PROBE = """
+import json, os, signal, sys, threading
+START = sorted(sys.modules)
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+import ctypes, warnings
+import torch
+import torch.distributed as dist
+
+
+def look():
+    table = dist.distributed_c10d._world.pg_map
+    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return {
+        "modules": sorted(sys.modules), "path": sys.path, "meta_path": repr(sys.meta_path),
+        "folders": sorted(sys.path_importer_cache),
+        "finders": [name for name, one in sys.path_importer_cache.items()
+                    if "find_spec" in getattr(one, "__dict__", {})],
+        "environ": sorted(os.environ.keys() - {"DDPRUN_PROGRESS"}), "descriptors": sorted(
+            (number, os.readlink("/proc/self/fd/" + number).partition(":")[0])
+            for number in os.listdir("/proc/self/fd") if int(number) < 900 and
+            os.path.exists("/proc/self/fd/" + number)),
+        "threads": [one.name for one in threading.enumerate()],
+        "signals": {name: status[name] for name in ("SigIgn", "SigBlk")},
+        "caught": int(status["SigCgt"], 16) & ~(3 << 60), "table": len(table),
+        "pipe": repr(signal.getsignal(signal.SIGPIPE)), "frames": len(sys._current_frames()),
+    }
+
+
+before = look()
+dist.init_process_group("gloo")
+after = look()
+assert type(dist.distributed_c10d._world.pg_map) is dict
+dist.all_reduce(torch.ones(2))
+servers = sum(line.endswith(f"/{os.getpid()}\\n") for line in open("/proc/net/unix"))
+child = os.fork()
+if child == 0:
+    os.closerange(3, 900)
+    os._exit(len(os.listdir("/proc/self/task")))
+_, status = os.waitpid(child, 0)
+dist.destroy_process_group()
+dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(2))
+dist.destroy_process_group()
+print("servers", servers, flush=True)
+print("seen", json.dumps([START, before, after, os.waitstatus_to_exitcode(status)]), flush=True)
+"""
+
+
+def test_a_script_sees_none_of_it(cluster, tmp_path):
+    script = tmp_path / "probe.py"
+    script.write_text(PROBE)
+    seen, servers, errors = [], [], []
+    for limit in (0, 2):
+        agent = cluster.agent(f"node{limit}", "--evidence", limit, "--hang-timeout", "off",
+                              run=f"run{limit}", command=[script],
+                              environment={"PYTHON_EXEC": sys.executable,
+                                           "OMP_NUM_THREADS": "1"})
+        assert agent.wait(LIMIT) == 0, agent.err()
+        (line,) = [line for line in agent.out().splitlines() if "seen [" in line]
+        (count,) = re.findall(r"servers (\d+)", agent.out())
+        servers.append(int(count))
+        seen.append(json.loads(re.sub(" at 0x[0-9a-f]+", "", line.partition("seen ")[2])))
+        errors.append([line for line in (agent.out() + agent.err()).splitlines()
+                       if "worker" in line.lower() and "c10d" in line])
+    assert servers == [0, 1]
+    finders = [one.pop("finders") for one in seen[1][1:3]]
+    assert finders == [[], []] and seen[0][1].pop("finders") == seen[0][2].pop("finders") == []
+    assert seen[0] == seen[1]
+    assert errors == [[], []]
+    cluster.nothing_left()
+
+
+def test_a_script_that_forks_ranks_of_its_own_is_let_alone(cluster, tmp_path):
+    """Its children have process groups; nobody asks them, and their ends are their own."""
+    script = tmp_path / "train.py"
+    script.write_text("""
+import os
+import torch
+import torch.distributed as dist
+
+children = []
+for rank in range(2):
+    child = os.fork()
+    if child == 0:
+        dist.init_process_group("gloo", init_method=f"file://{os.environ['DDPRUN_TEST_CONTROL']}/m",
+                                rank=rank, world_size=2)
+        total = torch.ones(4)
+        dist.all_reduce(total)
+        listens = any(line.endswith(f"/{os.getpid()}\\n") for line in open("/proc/net/unix"))
+        os._exit(int(total[0]) + 10 * listens)
+    children.append(child)
+print("ends", [os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in children], flush=True)
+""")
+    agent = cluster.agent("node", command=[script],
+                          environment={"PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1"})
+    assert agent.wait(LIMIT) == 0, agent.err()
+    assert "ends [2, 2]" in agent.out()
+    cluster.nothing_left()
+
+
+HOSTILE = {
+    "silent": "time.sleep(9999)",
+    "closes": "peer.close()",
+    "nonsense": "peer.sendall(head + b'Content-Length: 9' + end * 2 + b'[' * 9)",
+    "endless": "while not peer.sendall(head + end + b'x' * 65536): pass",
+}
+
+
+@pytest.mark.parametrize("answer", HOSTILE)
+def test_whatever_answers_in_the_servers_place_training_goes_on(cluster, tmp_path, answer):
+    script = write(tmp_path, """
+        import socket, threading
+        (found,) = [Path(line.split()[-1]) for line in open("/proc/net/unix")
+                    if line.endswith(f"/{os.getpid()}\\n")]
+        found.unlink()
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(str(found))
+        server.listen()
+        head, end = b"HTTP/1.1 200 OK\\r\\n", b"\\r\\n"
+        def answer():
+            while True:
+                try:
+                    peer = server.accept()[0]
+                    peer.recv(1000)
+                    ANSWER
+                except OSError:
+                    pass
+        threading.Thread(target=answer, daemon=True).start()
+    """.replace("ANSWER", HOSTILE[answer]),
+                   STANDS.format(how=SLEEPS))
+    agent = start(cluster, script, "--log-dir", tmp_path / "logs", "--tee", 3)
+    assert agent.wait(LIMIT) == 0, agent.err()
+    line = line_of(script, SLEEPS)
+    assert (f"rank 1 stood in work (train.py:{line}) while rank 0 waited in all_reduce, "
+            in agent.err())
+    cluster.nothing_left()
