@@ -33,7 +33,6 @@ using namespace ddprun::worker;
 using benchmark::rate;
 using benchmark::seconds_of;
 using benchmark::spread;
-using benchmark::value_after;
 
 constexpr double gibibyte = 1 << 30;
 
@@ -149,20 +148,17 @@ void compare(const options& chosen, std::uint64_t bytes, c10::Device device) {
 
 options parse(int count, char** values) {
   options chosen;
-  for (int at = 1; at < count; ++at) {
-    if (const char* rounds = value_after("--rounds=", values[at])) {
-      chosen.rounds = std::atoi(rounds);
-    } else if (const char* bytes = value_after("--bytes=", values[at])) {
-      chosen.bytes.clear();
-      std::istringstream all(bytes);
-      for (std::string one; std::getline(all, one, ',');)
-        chosen.bytes.push_back(std::strtoull(one.c_str(), nullptr, 10));
-    } else if (const char* folder = value_after("--folder=", values[at])) {
-      chosen.folder = folder;
-    } else {
-      fail("usage: gpu_snapshot_benchmark [--rounds=N] [--bytes=N[,N...]] [--folder=DIR]");
-    }
-  }
+  const auto into_bytes = [&](const char* bytes) {
+    chosen.bytes.clear();
+    std::istringstream all(bytes);
+    for (std::string one; std::getline(all, one, ',');)
+      chosen.bytes.push_back(std::strtoull(one.c_str(), nullptr, 10));
+  };
+  benchmark::read_options("gpu_snapshot_benchmark",
+                          "[--rounds=N] [--bytes=N[,N...]] [--folder=DIR]", count, values,
+                          {{"--rounds=", benchmark::into_number(chosen.rounds)},
+                           {"--bytes=", into_bytes},
+                           {"--folder=", benchmark::into_text(chosen.folder)}});
   const auto is_too_small = [](std::uint64_t bytes) { return bytes == 0; };
   if (chosen.rounds < 1 || std::any_of(chosen.bytes.begin(), chosen.bytes.end(), is_too_small))
     fail("too small");

@@ -40,9 +40,29 @@ inline std::string rate(double amount, std::vector<double> seconds) {
   return spread(std::move(seconds));
 }
 
-// What follows `name` ("--rounds=") in the word; null: it is another one.
-inline const char* value_after(const std::string& name, const char* word) {
-  return std::string_view(word).starts_with(name) ? word + name.size() : nullptr;
+// Where the value of an option goes.
+using option_value = std::function<void(const char* value)>;
+template <typename Number>
+option_value into_number(Number& number) {
+  return [&number](const char* value) {
+    number = static_cast<Number>(std::strtoull(value, nullptr, 10));
+  };
+}
+inline option_value into_text(std::string& text) {
+  return [&text](const char* value) { text = value; };
+}
+
+// Each word is to be one of these, such as "--rounds=" with its value behind it; else the usage is
+// told: "[--rounds=N]".
+inline void read_options(const char* program, const std::string& usage, int count, char** words,
+                         const std::vector<std::pair<std::string, option_value>>& known) {
+  for (int at = 1; at < count; ++at) {
+    const std::string_view word = words[at];
+    const auto found = std::find_if(known.begin(), known.end(),
+                                    [&](const auto& each) { return word.starts_with(each.first); });
+    if (found == known.end()) fail(program, std::string("usage: ") + program + " " + usage);
+    found->second(words[at] + found->first.size());
+  }
 }
 
 }  // namespace ddprun::benchmark

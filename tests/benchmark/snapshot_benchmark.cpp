@@ -30,7 +30,6 @@ using namespace ddprun::worker;
 using benchmark::rate;
 using benchmark::seconds_of;
 using benchmark::spread;
-using benchmark::value_after;
 
 constexpr std::size_t tensors = 64;
 
@@ -120,17 +119,11 @@ void dd(const options& chosen) {
 
 options parse(int count, char** values) {
   options chosen;
-  for (int at = 1; at < count; ++at) {
-    if (const char* rounds = value_after("--rounds=", values[at])) {
-      chosen.rounds = std::atoi(rounds);
-    } else if (const char* bytes = value_after("--bytes=", values[at])) {
-      chosen.bytes = std::strtoull(bytes, nullptr, 10);
-    } else if (const char* folder = value_after("--folder=", values[at])) {
-      chosen.folder = folder;
-    } else {
-      fail("usage: snapshot_benchmark [--rounds=N] [--bytes=N] [--folder=DIR]");
-    }
-  }
+  benchmark::read_options("snapshot_benchmark", "[--rounds=N] [--bytes=N] [--folder=DIR]", count,
+                          values,
+                          {{"--rounds=", benchmark::into_number(chosen.rounds)},
+                           {"--bytes=", benchmark::into_number(chosen.bytes)},
+                           {"--folder=", benchmark::into_text(chosen.folder)}});
   if (chosen.rounds < 1 || chosen.bytes < tensors * 64) fail("too small");
   chosen.bytes -= chosen.bytes % (tensors * 64);
   return chosen;

@@ -25,7 +25,6 @@ using namespace ddprun;
 using namespace ddprun::worker;
 using benchmark::seconds_of;
 using benchmark::spread;
-using benchmark::value_after;
 
 struct options {
   int rounds = 5;
@@ -69,17 +68,11 @@ void make_snapshot(const options& chosen) {
 
 options parse(int count, char** values) {
   options chosen;
-  for (int at = 1; at < count; ++at) {
-    if (const char* rounds = value_after("--rounds=", values[at])) {
-      chosen.rounds = std::atoi(rounds);
-    } else if (const char* ranks = value_after("--ranks=", values[at])) {
-      chosen.ranks = static_cast<std::uint32_t>(std::strtoul(ranks, nullptr, 10));
-    } else if (const char* folder = value_after("--folder=", values[at])) {
-      chosen.folder = folder;
-    } else {
-      fail("usage: snapshot_open_benchmark [--rounds=N] [--ranks=N] [--folder=DIR]");
-    }
-  }
+  benchmark::read_options("snapshot_open_benchmark", "[--rounds=N] [--ranks=N] [--folder=DIR]",
+                          count, values,
+                          {{"--rounds=", benchmark::into_number(chosen.rounds)},
+                           {"--ranks=", benchmark::into_number(chosen.ranks)},
+                           {"--folder=", benchmark::into_text(chosen.folder)}});
   if (chosen.rounds < 1 || chosen.ranks < 1) fail("too small");
   return chosen;
 }
