@@ -140,8 +140,15 @@ void snapshots::wait_until_copied() {
 void snapshots::wait_until_copied(const std::function<std::string()>& changed) {
   if (!parts_->writer->wait_until_copied()) return;
   outcome_word wrong;
-  if (const auto what = changed(); !what.empty()) {
-    wrong = failure{errc::invalid_argument, what + " has changed while it was copied"};
+  try {
+    if (const auto what = changed(); !what.empty()) {
+      wrong = failure{errc::invalid_argument, what + " has changed while it was copied"};
+    }
+  } catch (const std::exception& error) {
+    parts_->writer->settle_copy(
+        failure{errc::invalid_argument,
+                std::string("cannot look whether the copy is whole: ") + error.what()});
+    throw;
   }
   parts_->writer->settle_copy(wrong);
 }

@@ -111,8 +111,9 @@ class snapshots {
   // Waits for no other rank and no disk. At once where nothing is late.
   void wait_until_copied();
   // The same for a program that can look whether it has kept to that: `changed` is called once
-  // after each begin_save(), and says what has changed since. Empty: nothing; else there will be no
-  // such snapshot, errc::invalid_argument on all ranks.
+  // after each begin_save(), and says what has changed since. Empty: nothing; else, and where it
+  // throws, which goes through, there will be no such snapshot, errc::invalid_argument on all
+  // ranks.
   void wait_until_copied(const std::function<std::string()>& changed);
   // Called by each rank that is left when others have died, with the state after the last step that
   // it has finished: they agree on the greatest step, and one of them writes it, with what all

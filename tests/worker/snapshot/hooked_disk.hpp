@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cerrno>
 #include <functional>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,17 @@ class hooked_disk : public worker::file_system {
   std::function<void(const std::string& to)> before_rename;
   std::function<void(const std::string& path)> before_look;  // at one file
   std::function<void(const std::string& path)> before_sync;  // of a folder
+
+  // Ready once a folder whose path ends so is synced: what is written to it has been. It takes
+  // before_sync.
+  std::shared_future<void> when_synced(const std::string& path_end) {
+    const auto synced = std::make_shared<std::promise<void>>();
+    before_sync = [synced, path_end,
+                   told = std::make_shared<std::once_flag>()](const std::string& path) {
+      if (path.ends_with(path_end)) std::call_once(*told, [&] { synced->set_value(); });
+    };
+    return synced->get_future().share();
+  }
 
   error_code make_folder(const std::string& path, bool& made) override {
     return is_dead ? gone() : real_.make_folder(path, made);

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -42,6 +41,33 @@ struct slow_state {
   snapshot_state view;
   std::promise<void> may_go;
 };
+
+// A round whose ranks have saved step 10.
+std::vector<rank_result> open_with_step_10(job_under_test& test, std::uint32_t world_size) {
+  auto ranks = test.open(1, world_size);
+  require_open(ranks);
+  REQUIRE(save(ranks, 10) == all(world_size));
+  return ranks;
+}
+
+// Two ranks save step 20, as `save_late` has it of a rank. There is no such snapshot, for that
+// reason, and the next one is saved.
+template <typename SaveLate>
+void check_that_it_is_lost(SaveLate save_late, const std::string& reason) {
+  job_under_test test;
+  auto ranks = open_with_step_10(test, 2);
+  std::vector<error_code> errors(2);
+  job_under_test::on_all(2, [&](std::uint32_t rank) {
+    save_late(rank, *ranks[rank].job);
+    errors[rank] = ranks[rank].job->wait();
+  });
+  CHECK(errors == all(2, errc::invalid_argument));
+  const std::string path = test.folder + "/snapshot-000001-000020";
+  for (const auto& each : ranks)
+    CHECK(each.job->problem() == "cannot save snapshot " + path + ": " + reason);
+  CHECK(!std::filesystem::exists(path));
+  CHECK(save(ranks, 30) == all(2));
+}
 
 }  // namespace
 
@@ -94,52 +120,53 @@ TEST_CASE("a program that does not ask for it has all copied by save()", "[snaps
 }
 
 TEST_CASE("a late copy that fails is the save's failure, on all ranks", "[snapshot]") {
-  job_under_test test;
-  auto ranks = test.open(1, 2);
-  require_open(ranks);
-  CHECK(save(ranks, 10) == all(2));
-  std::vector<error_code> errors(2);
-  test.on_all(2, [&](std::uint32_t rank) {
-    const small_state all(20, rank);
-    auto state = all.view();
-    state.replicated.tensors[1].may_be_late = true;
-    if (rank == 0) {
-      state.replicated.tensors[1].copy = [](char*) { throw std::runtime_error("no such device"); };
-    }
-    (void)ranks[rank].job->begin_save(20, 0, state);
-    ranks[rank].job->wait_until_copied();
-    errors[rank] = ranks[rank].job->wait();
-  });
-  CHECK(errors == all(2, errc::invalid_argument));
-  for (const auto& each : ranks)
-    CHECK(each.job->problem() == "cannot save snapshot " + test.folder +
-                                     "/snapshot-000001-000020: rank 0: cannot fetch the state: "
-                                     "no such device");
-  CHECK(save(ranks, 30) == all(2));
+  check_that_it_is_lost(
+      [](std::uint32_t rank, snapshots& job) {
+        const small_state all(20, rank);
+        auto state = all.view();
+        state.replicated.tensors[1].may_be_late = true;
+        if (rank == 0) {
+          state.replicated.tensors[1].copy = [](char*) {
+            throw std::runtime_error("no such device");
+          };
+        }
+        (void)job.begin_save(20, 0, state);
+        job.wait_until_copied();
+      },
+      "rank 0: cannot fetch the state: no such device");
 }
 
 TEST_CASE("a late copy that has changed becomes no snapshot, on any rank", "[snapshot]") {
   const std::uint32_t changed_on = GENERATE(0u, 1u);
-  job_under_test test;
-  auto ranks = test.open(1, 2);
-  require_open(ranks);
-  CHECK(save(ranks, 10) == all(2));
-  std::vector<error_code> errors(2);
-  test.on_all(2, [&](std::uint32_t rank) {
-    slow_state state(20, rank);
-    state.let_go();
-    (void)ranks[rank].job->begin_save(20, 0, state.view);
-    ranks[rank].job->wait_until_copied(
-        [&] { return rank == changed_on ? std::string("'weight'") : ""; });
-    errors[rank] = ranks[rank].job->wait();
-  });
-  CHECK(errors == all(2, errc::invalid_argument));
-  for (const auto& each : ranks)
-    CHECK(each.job->problem() == "cannot save snapshot " + test.folder +
-                                     "/snapshot-000001-000020: rank " + std::to_string(changed_on) +
-                                     ": 'weight' has changed while it was copied");
-  CHECK(save(ranks, 30) == all(2));
-  CHECK(!std::filesystem::exists(test.folder + "/snapshot-000001-000020"));
+  check_that_it_is_lost(
+      [changed_on](std::uint32_t rank, snapshots& job) {
+        slow_state state(20, rank);
+        state.let_go();
+        (void)job.begin_save(20, 0, state.view);
+        job.wait_until_copied([&] { return rank == changed_on ? std::string("'weight'") : ""; });
+      },
+      "rank " + std::to_string(changed_on) + ": 'weight' has changed while it was copied");
+}
+
+TEST_CASE("a late copy that cannot be looked at becomes no snapshot, on any rank", "[snapshot]") {
+  std::string thrown[2];
+  check_that_it_is_lost(
+      [&](std::uint32_t rank, snapshots& job) {
+        slow_state state(20, rank);
+        state.let_go();
+        (void)job.begin_save(20, 0, state.view);
+        try {
+          job.wait_until_copied([&]() -> std::string {
+            if (rank == 1) throw std::runtime_error("no such tensor");
+            return "";
+          });
+        } catch (const std::runtime_error& error) {
+          thrown[rank] = error.what();
+        }
+        job.wait_until_copied();  // no second word counts
+      },
+      "rank 1: cannot look whether the copy is whole: no such tensor");
+  CHECK((thrown[0] == "" && thrown[1] == "no such tensor"));
 }
 
 TEST_CASE("a late copy is no snapshot before the program's word", "[snapshot]") {
@@ -147,20 +174,13 @@ TEST_CASE("a late copy is no snapshot before the program's word", "[snapshot]") 
                              std::string("wait"), std::string("is saved"), std::string("close"),
                              std::string("next save"));
   job_under_test test;
-  auto ranks = test.open(1, 1);
-  require_open(ranks);
-  CHECK(save(ranks, 10) == all(1));
-  std::promise<void> is_written;
-  std::once_flag told;
-  test.disk.before_sync = [&](const std::string& path) {
-    if (path.ends_with("/snapshot-000001-000020"))
-      std::call_once(told, [&] { is_written.set_value(); });
-  };
+  auto ranks = open_with_step_10(test, 1);
+  const auto is_written = test.disk.when_synced("/snapshot-000001-000020");
   slow_state state(20);
   auto& job = *ranks[0].job;
   CHECK_FALSE(job.begin_save(20, 0, state.view));
   state.let_go();
-  is_written.get_future().wait();
+  is_written.wait();
   CHECK(job.saved() == test.folder + "/snapshot-000001-000010");
   std::uint64_t expected = 20;
   if (word == "none") expected = 10;
@@ -187,9 +207,7 @@ TEST_CASE("a late copy is no snapshot before the program's word", "[snapshot]") 
 
 TEST_CASE("a late copy waits for no other rank", "[snapshot]") {
   job_under_test test;
-  auto ranks = test.open(1, 2);
-  require_open(ranks);
-  CHECK(save(ranks, 10) == all(2));
+  auto ranks = open_with_step_10(test, 2);
   ranks[1].job.reset();
   slow_state state(20);
   CHECK_FALSE(ranks[0].job->begin_save(20, 1, state.view));
@@ -206,9 +224,7 @@ TEST_CASE("a late copy waits for no other rank", "[snapshot]") {
 // Until the emergency gives up what is under way, or after that: either may come first.
 TEST_CASE("an emergency snapshot ends a late copy and has its own", "[snapshot]") {
   job_under_test test;
-  auto ranks = test.open(1, 3);
-  require_open(ranks);
-  CHECK(save(ranks, 10) == all(3));
+  auto ranks = open_with_step_10(test, 3);
   ranks[2].job.reset();
   slow_state states[] = {slow_state(20, 0), slow_state(20, 1)};
   std::vector<error_code> errors(2);
