@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <exception>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 namespace ddprun::worker {
 namespace {
 
-constexpr const char* said_key = "emergency/said";          // "rank step checksum\n" of each
+constexpr const char* said_key = "emergency/said";          // a line of each: finished
 constexpr const char* count_key = "emergency/count";        // of them
 constexpr const char* complete_key = "emergency/complete";  // there, once all but one have come
 constexpr const char* closed_key = "emergency/closed";      // what counts of what was said
@@ -26,23 +27,27 @@ constexpr std::chrono::milliseconds settling_max{1500};
 struct finished {
   std::uint32_t rank = 0;
   std::uint64_t step = 0;
-  std::string checksum;
+  std::uint64_t epoch = 0;
+  std::string of_tensors, of_values;  // checksums
 };
 
 std::vector<finished> finished_in(const std::string& said) {
   std::vector<finished> all;
   std::istringstream words(said);
-  for (finished each; words >> each.rank >> each.step >> each.checksum;)
+  for (finished each;
+       words >> each.rank >> each.step >> each.epoch >> each.of_tensors >> each.of_values;)
     all.push_back(each);
   return all;
 }
 
-// Those that have finished the greatest step, the lowest rank first.
+// Those that have finished the greatest step, and where that ends an epoch, its end: the lowest
+// rank first.
 std::vector<finished> farthest(std::vector<finished> all) {
-  std::uint64_t step = 0;
+  std::pair<std::uint64_t, std::uint64_t> most{0, 0};
   for (const auto& each : all)
-    step = std::max(step, each.step);
-  std::erase_if(all, [&](const finished& each) { return each.step != step; });
+    most = std::max(most, std::pair(each.step, each.epoch));
+  std::erase_if(all,
+                [&](const finished& each) { return std::pair(each.step, each.epoch) != most; });
   std::sort(all.begin(), all.end(),
             [](const finished& one, const finished& other) { return one.rank < other.rank; });
   return all;
@@ -91,11 +96,26 @@ class survivors {
     return text_of_ranks(ranks);
   }
 
-  std::string checksum_here() const {
+  bool is_compared(const std::string& name) const {
+    return !here_.is_compared || here_.is_compared(name);
+  }
+
+  std::string checksum_of_values() const {
+    checksum sum;
+    for (const auto& [name, value] : here_.replicated.values) {
+      if (!is_compared(name)) continue;
+      // Each with its length: what ends one does not begin the next.
+      for (const auto* const text : {&name, &value})
+        sum.add(std::to_string(text->size()) + " " + *text);
+    }
+    return checksum_text(sum.value());
+  }
+
+  std::string checksum_of_tensors() const {
     checksum sum;
     std::string buffer;
     for (const auto& tensor : here_.replicated.tensors) {
-      if (here_.is_compared && !here_.is_compared(tensor.name)) continue;
+      if (!is_compared(tensor.name)) continue;
       sum.add(to_text(static_cast<const tensor_description&>(tensor)));
       if (!tensor.copy) {
         sum.add(tensor.bytes);
@@ -115,7 +135,8 @@ class survivors {
     if (!is_closed) return is_closed.error();
     if (*is_closed) return {};  // those before have settled it
     const std::string word = std::to_string(here_.rank) + " " + std::to_string(here_.info.step) +
-                             " " + checksum_here() + "\n";
+                             " " + std::to_string(here_.info.epoch) + " " + checksum_of_tensors() +
+                             " " + checksum_of_values() + "\n";
     if (auto error = store_.append(said_key, word, until_)) return error;
     const auto count = store_.add(count_key, 1, until_);
     if (!count) return count.error();
@@ -128,14 +149,19 @@ class survivors {
   }
 
   static std::optional<failure> agree(const std::vector<finished>& chosen) {
-    std::vector<finished> others;
+    const auto& first = chosen.front();
+    std::vector<finished> of_tensors, of_values;
     for (const auto& each : chosen) {
-      if (each.checksum != chosen.front().checksum) others.push_back(each);
+      if (each.of_tensors != first.of_tensors) of_tensors.push_back(each);
+      if (each.of_values != first.of_values) of_values.push_back(each);
     }
-    if (others.empty()) return std::nullopt;
-    return failure{errc::damaged, "rank " + std::to_string(chosen.front().rank) + " and " +
-                                      text_of(others) + " have different states after step " +
-                                      std::to_string(chosen.front().step)};
+    if (of_tensors.empty() && of_values.empty()) return std::nullopt;
+    const bool is_of_tensors = !of_tensors.empty();
+    return failure{errc::damaged,
+                   "rank " + std::to_string(first.rank) + " and " +
+                       text_of(is_of_tensors ? of_tensors : of_values) + " have different " +
+                       (is_of_tensors ? "states" : "values (learning rates, kept texts)") +
+                       " after step " + std::to_string(first.step)};
   }
 
   // The others wait for what comes of it, whatever that is.

@@ -1,8 +1,8 @@
 // An emergency snapshot is made by the ranks that are left when others have died: where each holds
 // all of what is replicated, the last finished step is not lost with a dead rank. They tell each
-// other, through the job store, which step each has finished and the checksum of its state; the
-// greatest step counts, on which all that have finished it must have the same, and the lowest of
-// these ranks writes it, alone.
+// other, through the job store, which step each has finished, in which epoch it goes on, and the
+// checksums of its tensors and of its values; the greatest step counts, and of this the greatest
+// epoch. All that are there must have the same, and the lowest of these ranks writes it, alone.
 //
 // It has what all ranks have alike, and nothing of what is each rank's own.
 #pragma once
@@ -29,7 +29,7 @@ struct emergency {
   message_handler on_message;
   snapshot_info info;  // of the step that this rank has finished last
   const snapshot_part& replicated;
-  // Whether the survivors must have this tensor alike; empty: each.
+  // Whether the survivors must have this tensor, or value, alike; empty: each.
   std::function<bool(std::string_view name)> is_compared;
 };
 

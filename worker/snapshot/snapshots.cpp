@@ -199,7 +199,7 @@ error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapsh
 
 error_code snapshots::save_emergency(std::uint64_t step, std::uint64_t epoch,
                                      const snapshot_state& state, std::chrono::milliseconds grace,
-                                     const tensor_choice& is_compared) {
+                                     const name_choice& is_compared) {
   parts& all = *parts_;
   const deadline until = grace;
   if (!all.store) {

@@ -116,16 +116,17 @@ class snapshots {
   // ranks.
   void wait_until_copied(const std::function<std::string()>& changed);
   // Called by each rank that is left when others have died, with the state after the last step that
-  // it has finished: they agree on the greatest step, and one of them writes it, with what all
-  // ranks have alike and nothing of what is a rank's own (resumed()->own is none then). The
-  // launcher ends the ranks that are left after a while: it is over within `grace`. What is under
-  // way is given up, and no later save can succeed. `is_compared` says which tensors the survivors
-  // must have alike, lest one of them has gone astray: all, or all but what an unfinished step may
-  // have changed already (the averages of BatchNorm). errc::damaged: they differ, and nothing is
-  // saved. errc::timed_out: also where what is under way does not end, for the disk is stuck.
-  using tensor_choice = std::function<bool(std::string_view name)>;
+  // it has finished: they agree on the greatest step, and of these on the greatest epoch, and one
+  // of them writes it, with what all ranks have alike and nothing of what is a rank's own
+  // (resumed()->own is none then). The launcher ends the ranks that are left after a while: it is
+  // over within `grace`. What is under way is given up, and no later save can succeed.
+  // `is_compared` says which tensors and values the survivors must have alike, lest one of them has
+  // gone astray: all, or all but what each has of its own (the averages of BatchNorm).
+  // errc::damaged: they differ, and nothing is saved. errc::timed_out: also where what is under way
+  // does not end, for the disk is stuck.
+  using name_choice = std::function<bool(std::string_view name)>;
   error_code save_emergency(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
-                            std::chrono::milliseconds grace, const tensor_choice& is_compared = {});
+                            std::chrono::milliseconds grace, const name_choice& is_compared = {});
   // Until the one under way is over. It waits for the files of all ranks: where one may die
   // meanwhile, ask is_saved() again and again, and the other ranks in between.
   error_code wait();

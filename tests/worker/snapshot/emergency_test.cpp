@@ -14,6 +14,13 @@ namespace {
 
 using namespace ddprun::worker;
 
+struct finished_step {
+  std::uint64_t step;
+  std::uint64_t state;  // is that of this step
+  std::uint64_t epoch = 2;
+  std::string kept = "text";  // a value
+};
+
 // After a save of step 10 some ranks are dead, and the others call for an emergency.
 struct job_with_dead_ranks : job_under_test {
   static constexpr std::uint32_t world_size = 4;
@@ -29,15 +36,19 @@ struct job_with_dead_ranks : job_under_test {
     for (const auto rank : dead)
       ranks[rank].job.reset();
   }
-  // Of the ranks that are left; `state_of` a rank is that of a step.
-  template <typename Step>
-  std::vector<error_code> save_rest(Step step_of, const snapshots::tensor_choice& compared = {}) {
+  // Of the ranks that are left: what `finished_by` says of each.
+  template <typename Finished>
+  std::vector<error_code> save_rest(Finished finished_by,
+                                    const snapshots::name_choice& compared = {}) {
     std::vector<std::optional<error_code>> errors(world_size);
     on_all(world_size, [&](std::uint32_t rank) {
       if (dead.contains(rank)) return;
-      const auto [step, state] = step_of(rank);
+      const finished_step mine = finished_by(rank);
+      const small_state all(mine.state);
+      auto state = all.view();
+      state.replicated.values["kept"] = mine.kept;
       errors[rank] =
-          ranks[rank].job->save_emergency(step, 2, small_state(state).view(), patience, compared);
+          ranks[rank].job->save_emergency(mine.step, mine.epoch, state, patience, compared);
     });
     std::vector<error_code> said;
     for (const auto& each : errors) {
@@ -60,7 +71,7 @@ struct job_with_dead_ranks : job_under_test {
   }
 };
 
-std::pair<std::uint64_t, std::uint64_t> step_17(std::uint32_t) {
+finished_step step_17(std::uint32_t) {
   return {17, 17};
 }
 
@@ -104,32 +115,53 @@ TEST_CASE("an emergency of a step whose shares are not all there leaves no index
 
 TEST_CASE("the greatest finished step is saved", "[snapshot]") {
   job_with_dead_ranks test({1});
-  const auto step_of = [](std::uint32_t rank) {
+  const auto finished_by = [](std::uint32_t rank) {
     const std::uint64_t step = rank == 2 ? 18 : 17;
-    return std::pair{step, step};
+    return finished_step{step, step};
   };
-  CHECK(test.save_rest(step_of) == all(3));
+  CHECK(test.save_rest(finished_by) == all(3));
   CHECK(test.next(18).step == 18);
+}
+
+// The step is the last one of an epoch, and one of the ranks has heard that all have come to the
+// epoch's end. What the others have is of the same step, and is not the same.
+TEST_CASE("of the greatest finished step, the one that has ended its epoch is saved",
+          "[snapshot]") {
+  const std::uint32_t ahead = GENERATE(0u, 3u);
+  job_with_dead_ranks test({1});
+  const auto finished_by = [&](std::uint32_t rank) {
+    if (rank == ahead) return finished_step{17, 17, 3, "after the epoch's end"};
+    return finished_step{17, 16, 2, "before it"};
+  };
+  CHECK(test.save_rest(finished_by) == all(3));
+  CHECK(test.next(17).epoch == 3);
 }
 
 TEST_CASE("survivors that differ save nothing, and the last whole one stays", "[snapshot]") {
   job_with_dead_ranks test({1});
-  const auto step_of = [](std::uint32_t rank) {
-    return std::pair{std::uint64_t{17}, std::uint64_t{rank == 2 ? 117u : 17u}};
+  const auto differs = GENERATE(std::string("states"), std::string("values"));
+  const auto finished_by = [&](std::uint32_t rank) {
+    finished_step mine{17, 17};
+    if (rank == 2 && differs == "states") mine.state = 117;
+    if (rank == 2 && differs == "values") mine.kept = "another text";
+    return mine;
   };
   const bool is_compared = GENERATE(true, false);
   const auto compared = [&](std::string_view name) {
-    return is_compared || (name != "model" && name != "optimizer");
+    return is_compared ||
+           (name != "model" && name != "optimizer" && name != "step" && name != "kept");
   };
   if (!is_compared) {
-    CHECK(test.save_rest(step_of, compared) == all(3));
+    CHECK(test.save_rest(finished_by, compared) == all(3));
     CHECK(test.next(17).step == 17);
     return;
   }
-  CHECK(test.save_rest(step_of, compared) == all(3, errc::damaged));
+  CHECK(test.save_rest(finished_by, compared) == all(3, errc::damaged));
   CHECK(test.ranks[3].job->problem() ==
         "cannot save the emergency snapshot " + test.folder +
-            "/snapshot-000001-000017: rank 0 and rank 2 have different states after step 17");
+            "/snapshot-000001-000017: rank 0 and rank 2 have different " +
+            (differs == "values" ? "values (learning rates, kept texts)" : differs) +
+            " after step 17");
   const auto info = test.next(10);
   CHECK(info.step == 10);
   CHECK(!info.is_emergency);
