@@ -81,14 +81,14 @@ bool fetches_behind_the_stream(c10::Device device) {
   return copy.eq(7).all().item<bool>();
 }
 
-// Tensors of many sizes and layouts, one of them larger than the pinned memory that it passes
-// through.
+// Of many lengths and orders, one longer than all the pinned memory that it comes through, and more
+// small ones than come with one copy.
 std::vector<std::pair<std::string, torch::Tensor>> tensors_of_many_kinds(c10::Device device) {
   const auto options = torch::TensorOptions(device);
   const auto whole = torch::arange(30'000'001, options.dtype(torch::kInt));
   const auto bytes = whole.narrow(0, 0, 5'000'003).to(torch::kByte);
   const auto pairs = torch::randn({100, 300, 2}, options);
-  return {
+  std::vector<std::pair<std::string, torch::Tensor>> all{
       {"whole", whole},
       {"second", whole.neg()},
       {"odd bytes", bytes},
@@ -104,6 +104,12 @@ std::vector<std::pair<std::string, torch::Tensor>> tensors_of_many_kinds(c10::De
       {"one of two", torch::arange(2, options).slice(0, 0, 2, 2)},
       {"none", torch::arange(0, options)},
   };
+  for (std::int64_t number = 0; number < 3000; ++number) {
+    const auto type = number % 3 == 0 ? torch::kByte : torch::kFloat;
+    all.emplace_back("small " + std::to_string(number),
+                     torch::full({number % 50 + 1}, number % 200, options.dtype(type)));
+  }
+  return all;
 }
 
 enum class save_kind { asynchronous, waited_for, late };

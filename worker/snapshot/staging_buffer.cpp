@@ -1,5 +1,6 @@
 #include "worker/snapshot/staging_buffer.hpp"
 
+#include "worker/snapshot/small_copies.hpp"
 #include "worker/snapshot/streaming_copy.hpp"
 
 #include <algorithm>
@@ -69,11 +70,17 @@ error_code staging_buffer::stage(rank_file_layout& layout,
   if (auto error = grow(layout.header.data_bytes)) return error;
   char* to = bytes_;
   std::vector<piece> pieces;
+  small_copies now([](const small_copies::copy& copy) { copy(); });
+  small_copies later([late](small_copies::copy copy) { late->push_back(std::move(copy)); });
   for (const std::size_t index : layout.header.order) {
     tensor_view& tensor = layout.tensors[index];
     const std::size_t bytes = bytes_of(tensor).value();
     const bool is_late = late != nullptr && tensor.may_be_late;
-    if (auto copy = std::exchange(tensor.copy, nullptr)) {
+    auto copy = std::exchange(tensor.copy, nullptr);
+    auto on_device = std::exchange(tensor.on_device, nullptr);
+    if (on_device && bytes >= 1 && bytes <= small_tensor_bytes_max) {
+      (is_late ? later : now).add(std::move(on_device), bytes, to);
+    } else if (copy) {
       if (is_late) {
         late->push_back([copy = std::move(copy), to] { copy(to); });
       } else {
@@ -92,6 +99,8 @@ error_code staging_buffer::stage(rank_file_layout& layout,
     tensor.bytes = {to, bytes};
     to += bytes;
   }
+  now.finish();
+  later.finish();
   copy_all(pieces);
   return {};
 }

@@ -9,12 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace ddprun::worker {
+
+class device_bytes;  // device_bytes.hpp
 
 enum class element_type {
   boolean,
@@ -62,6 +65,8 @@ struct tensor_view : tensor_description {
   // Where the bytes do not lie in host memory in this order (on a GPU, or a transposed view):
   // brings them to `to`, and has done so on return. `bytes` is not looked at then.
   std::function<void(char* to)> copy;
+  // The same bytes, where they can come together with those of others; none: they cannot.
+  std::shared_ptr<const device_bytes> on_device;
   // Only the optimizer's step changes it: it may be copied beside the next forward and backward
   // pass, on another thread (snapshots::begin_save).
   bool may_be_late = false;

@@ -1,8 +1,10 @@
 #include "worker/torch/pinned_staging.hpp"
 
 #include "worker/snapshot/chunked_copy.hpp"
+#include "worker/snapshot/small_copies.hpp"
 #include "worker/snapshot/snapshot_state.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/DeviceGuard.h>
@@ -13,6 +15,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,6 +30,7 @@ constexpr std::size_t lanes = 4;
 constexpr std::size_t buffers_of_lane = 4;
 constexpr chunk_buffers lane_buffers{buffers_of_lane,
                                      pinned_staging_bytes / (lanes * buffers_of_lane)};
+static_assert(small_copies_bytes_max <= lane_buffers.bytes, "what comes together is one copy");
 
 // A stream with its buffers.
 class staging_lane final : public chunk_device {
@@ -70,6 +74,35 @@ class staging_lane final : public chunk_device {
   at::Tensor bytes_;
 };
 
+// A tensor, and where in the work of the thread that trains it was prepared.
+class bytes_on_gpu final : public device_bytes {
+ public:
+  explicit bytes_on_gpu(const at::Tensor& tensor)
+      : tensor_(tensor.detach()), ready_(tensor.device().type()) {
+    ready_.record(c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device()));
+  }
+
+  int device() const override { return tensor_.device().index(); }
+  void bring(std::span<const wanted> all) const override;
+  void bring_alone(char* to) const;
+
+  const at::Tensor& tensor() const { return tensor_; }
+  void wait_on(const c10::Stream& stream) const { ready_.block(stream); }
+
+ private:
+  at::Tensor tensor_;
+  c10::Event ready_;
+};
+
+at::Tensor bytes_in_order(const at::Tensor& tensor) {
+  // A single element counts as contiguous whatever its stride, and view() would mind that.
+  return tensor.resolve_conj()
+      .resolve_neg()
+      .contiguous()
+      .as_strided({tensor.numel()}, {1})
+      .view(at::kByte);
+}
+
 // Of one GPU.
 class pinned_staging {
  public:
@@ -91,22 +124,51 @@ class pinned_staging {
       devices_.push_back(lane.get());
   }
 
-  void fetch(const at::Tensor& tensor, const c10::Event& ready, char* to) {
+  void fetch(const bytes_on_gpu& one, char* to) {
     const std::lock_guard lock(mutex_);
     const c10::StreamGuard beside(stream_);
-    ready.block(stream_);
+    one.wait_on(stream_);
     if (lanes_.empty()) {
+      const auto& tensor = one.tensor();
       at::from_blob(to, tensor.sizes(), tensor.options().device(at::kCPU)).copy_(tensor);
       return;
     }
-    // A single element counts as contiguous whatever its stride, and view() would mind that.
-    const auto bytes = tensor.resolve_conj()
-                           .resolve_neg()
-                           .contiguous()
-                           .as_strided({tensor.numel()}, {1})
-                           .view(at::kByte);
-    // The lanes wait for the copy, where one was made.
-    c10::Event in_order(tensor.device().type());
+    copy(bytes_in_order(one.tensor()), to);
+  }
+
+  // Side by side on the GPU first.
+  void fetch_together(std::span<const device_bytes::wanted> all) {
+    const std::lock_guard lock(mutex_);
+    const c10::StreamGuard beside(stream_);
+    std::vector<at::Tensor> parts;
+    for (const auto& each : all) {
+      const auto& one = static_cast<const bytes_on_gpu&>(*each.from);
+      one.wait_on(stream_);
+      parts.push_back(bytes_in_order(one.tensor()));
+    }
+    const auto together = at::cat(parts);
+    std::vector<char> arrived(together.nbytes());
+    if (lanes_.empty()) {
+      at::from_blob(arrived.data(), together.sizes(), at::kByte).copy_(together);
+    } else {
+      copy(together, arrived.data());
+    }
+    const char* from = arrived.data();
+    for (std::size_t at = 0; at < all.size(); ++at) {
+      std::memcpy(all[at].to, from, parts[at].nbytes());
+      from += parts[at].nbytes();
+    }
+  }
+
+ private:
+  struct finally {
+    std::function<void()> what;
+    ~finally() { what(); }
+  };
+
+  void copy(const at::Tensor& bytes, char* to) {
+    // The lanes wait for what puts them in order.
+    c10::Event in_order(bytes.device().type());
     in_order.record(stream_);
     for (const auto& lane : lanes_)
       lane->read(bytes, in_order);
@@ -116,12 +178,6 @@ class pinned_staging {
     }};
     copy_in_chunks(devices_, lane_buffers, bytes.nbytes(), to);
   }
-
- private:
-  struct finally {
-    std::function<void()> what;
-    ~finally() { what(); }
-  };
 
   std::mutex mutex_;
   c10::Stream stream_;                                // on which tensors are put in order
@@ -142,15 +198,19 @@ pinned_staging& staging_of(c10::Device device) {
   return *one;
 }
 
+void bytes_on_gpu::bring(std::span<const wanted> all) const {
+  staging_of(tensor_.device()).fetch_together(all);
+}
+
+void bytes_on_gpu::bring_alone(char* to) const {
+  if (tensor_.numel() != 0) staging_of(tensor_.device()).fetch(*this, to);
+}
+
 }  // namespace
 
-std::function<void(char* to)> prepare_fetch(const at::Tensor& tensor) {
-  const c10::Device device = tensor.device();
-  const auto ready = std::make_shared<c10::Event>(device.type());
-  ready->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
-  return [from = tensor.detach(), ready](char* to) {
-    if (from.numel() != 0) staging_of(from.device()).fetch(from, *ready, to);
-  };
+prepared_fetch prepare_fetch(const at::Tensor& tensor) {
+  const auto bytes = std::make_shared<const bytes_on_gpu>(tensor);
+  return {[bytes](char* to) { bytes->bring_alone(to); }, bytes};
 }
 
 }  // namespace ddprun::worker

@@ -61,15 +61,18 @@ tensor_view view_of(std::string name, const at::Tensor& tensor) {
   if (tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg()) {
     view.bytes = {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
   } else if (tensor.is_cpu()) {
-    view.copy = [tensor](char* to) { fetch(tensor, to); };
+    // Its memory is what is viewed, whatever the tensor is given before it is copied.
+    view.copy = [from = tensor.detach()](char* to) { fetch(from, to); };
   } else if (tensor.is_cuda()) {
-    view.copy = prepare_fetch(tensor);
+    const auto fetched = prepare_fetch(tensor);
+    view.copy = fetched.copy;
+    view.on_device = fetched.bytes;
   } else {
     // Copy on this thread's stream: the fetching thread's own would not wait for pending writes.
     const c10::impl::VirtualGuardImpl device(tensor.device().type());
-    view.copy = [tensor, stream = device.getStream(tensor.device())](char* to) {
+    view.copy = [from = tensor.detach(), stream = device.getStream(tensor.device())](char* to) {
       const c10::StreamGuard on(stream);
-      fetch(tensor, to);
+      fetch(from, to);
     };
   }
   return view;
