@@ -195,8 +195,8 @@ class Cluster:
     def daemon(self, port=None, *arguments, name="daemon", host=None, bind="127.0.0.1", recovery=0,
                prefix=()):
         """Starts a daemon on a port that stays reserved for this test, which may start another one
-        there. Without a port and a state folder it keeps no journal, whose files would count as
-        open."""
+        there. Without a port and a state folder it keeps no journal, because that opens
+        files at times of its own."""
         if port is None:
             port = free_port()
             if "--state-dir" not in arguments:
