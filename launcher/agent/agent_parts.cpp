@@ -4,7 +4,6 @@
 #include "launcher/agent/ras_port.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/evidence/evidence_keeper.hpp"
-#include "launcher/evidence/ras_status.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
 #include "launcher/nccl/round_ids.hpp"
 #include "launcher/network/own_addresses.hpp"

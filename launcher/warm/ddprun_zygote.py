@@ -367,7 +367,7 @@ class Zygote:
         self._ahead.stand_first()
 
 
-def hold(agent, record, rank_names, excluded, stack_signal, server_folder):
+def hold(agent, record, files, rank_names, excluded, stack_signal, server_folder):
     try:
         ddprun_site.forget_path()
         zygote = Zygote(agent, record, files, rank_names, frozenset(excluded))

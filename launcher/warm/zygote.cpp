@@ -34,8 +34,9 @@ std::string python_list(const Names& names) {
 
 std::string call_of(const zygote::options& options, const std::string& files) {
   return "import ddprun_site, ddprun_zygote\nddprun_zygote.hold(" + std::to_string(::getpid()) +
-         ", " + python_literal(options.record) + ", " + python_list(options.rank_names) + ", " +
-         python_list(options.excluded) + ", " + python_arguments(options.answers) + ")\n";
+         ", " + python_literal(options.record) + ", " + python_literal(files) + ", " +
+         python_list(options.rank_names) + ", " + python_list(options.excluded) + ", " +
+         python_arguments(options.answers) + ")\n";
 }
 
 }  // namespace
