@@ -321,19 +321,35 @@ bool snapshot_history::is_still_mapped(snapshot_order order) const {
                               [](const std::string& name) { return name.starts_with(".nfs"); });
 }
 
-void snapshot_history::remove_or_tell(snapshot_order order, std::set<snapshot_order>& from) {
-  const auto error = remove(order);
-  if (is_system_error(error, ENOTEMPTY) && is_still_mapped(order)) return;  // the next save tries
-  if (error && !has_vanished(error)) {
-    on_message_("cannot remove the old snapshot " + path(snapshot_name(order)) + ": " +
-                error.message());
-    if (!is_system_error(error, ENOTEMPTY))
-      return;  // a stranger's file: it is no snapshot any more
-  }
-  from.erase(order);
+void snapshot_history::tell_that_it_stays(snapshot_order order, const error_code& error) const {
+  on_message_("cannot remove the old snapshot " + path(snapshot_name(order)) + ": " +
+              error.message());
 }
 
-void snapshot_history::remove_beyond_keep() {
+// What a rank has not removed when it came to the next save.
+void snapshot_history::remove_what_was_left(const std::vector<std::string>& names) {
+  for (const auto order : std::exchange(going_, {})) {
+    if (std::find(names.begin(), names.end(), snapshot_name(order)) == names.end()) continue;
+    const auto error = remove_files(order, true);
+    if (!error || has_vanished(error)) continue;
+    if (is_system_error(error, ENOTEMPTY) && is_still_mapped(order)) {
+      going_.insert(order);
+    } else {
+      tell_that_it_stays(order, error);  // a stranger's file: it is no snapshot any more
+    }
+  }
+}
+
+// True: it is no snapshot any more.
+bool snapshot_history::end(snapshot_order order) const {
+  const auto error = end_for_good(order);
+  if (!error || has_vanished(error)) return true;
+  tell_that_it_stays(order, error);
+  return false;
+}
+
+std::vector<snapshot_order> snapshot_history::end_beyond_keep() {
+  std::vector<snapshot_order> going;
   // What somebody else has removed is not one of those that we keep.
   if (const auto names = files_->list(folder_)) {
     for (auto* const set : {&known_, &bad_}) {
@@ -341,43 +357,74 @@ void snapshot_history::remove_beyond_keep() {
         return std::find(names->begin(), names->end(), snapshot_name(order)) == names->end();
       });
     }
+    remove_what_was_left(*names);
   }
   const std::vector<snapshot_order> oldest_first(known_.begin(), known_.end());
-  if (oldest_first.empty()) return;
+  if (oldest_first.empty()) return going;
   const std::size_t beyond = oldest_first.size() - std::min(oldest_first.size(), options_.keep);
+  const auto go = [&](snapshot_order order, std::set<snapshot_order>& from) {
+    if (!end(order)) return;
+    from.erase(order);
+    going_.insert(order);
+    going.push_back(order);
+  };
   for (const auto order : std::vector(bad_.begin(), bad_.end())) {
-    if (order < oldest_first[beyond]) remove_or_tell(order, bad_);
+    if (order < oldest_first[beyond]) go(order, bad_);
   }
   for (std::size_t at = 0; at < beyond; ++at)
-    remove_or_tell(oldest_first[at], known_);
+    go(oldest_first[at], known_);
+  return going;
 }
 
-// The manifest goes first, for good: what is left when the power fails is one that never was.
-error_code snapshot_history::remove(snapshot_order order) const {
+// For good: what is left when the power fails is one that never was.
+error_code snapshot_history::end_for_good(snapshot_order order) const {
   const std::string place = path(snapshot_name(order));
-  auto error = files_->remove(place + "/" + std::string(manifest_name));
-  if (error && !has_vanished(error)) return error;
-  if (!error) error = files_->sync_folder(place);
-  if (error && !has_vanished(error)) return error;
+  const auto error = files_->remove(place + "/" + std::string(manifest_name));
+  return error ? error : files_->sync_folder(place);
+}
+
+error_code snapshot_history::remove_files(snapshot_order order, bool is_of_all) const {
+  const std::string place = path(snapshot_name(order));
   const auto names = files_->list(place);
   if (!names) return names.error();
+  name_set of_others;
+  for (std::uint32_t rank = 1; !is_of_all && rank < options_.world_size; ++rank)
+    of_others.insert(rank_file_name(rank));
   for (const auto& name : *names) {
-    if (is_name_in_snapshot(name)) (void)files_->remove(place + "/" + name);
+    if (is_name_in_snapshot(name) && !of_others.contains(name)) {
+      (void)files_->remove(place + "/" + name);
+    }
   }
   return files_->remove_folder(place);
 }
 
-void snapshot_history::remove_leftovers() {
+void snapshot_history::remove_rest(const std::vector<snapshot_order>& going) {
+  for (const auto order : going)
+    (void)remove_files(order, false);  // other ranks may have theirs there yet
+  if (options_.world_size > 1 || going_.empty()) return;
+  if (const auto names = files_->list(folder_)) remove_what_was_left(*names);
+}
+
+void remove_own_file(file_system& files, const std::string& folder, snapshot_order order,
+                     std::uint32_t rank) {
+  const std::string place = folder + "/" + snapshot_name(order);
+  (void)files.remove(place + "/" + rank_file_name(rank));
+  (void)files.remove_folder(place);  // the last one of the ranks can
+}
+
+std::vector<snapshot_order> snapshot_history::leftovers() {
+  std::vector<snapshot_order> found_none;
   const auto names = files_->list(folder_);
-  if (!names) return;
+  if (!names) return found_none;
   for (const auto order : newest_first(*names)) {
     if (order.generation >= generation_) continue;
     std::string why;
     const auto found = look_at(order, why);
     if (found) known_.insert(order);
     if (found || found.error() != errc::not_found) continue;
-    if (is_unfinished(order)) (void)remove(order);
+    if (is_unfinished(order)) found_none.push_back(order);
   }
+  return found_none;
 }
 
 // Before its files go: an old listing must not cost a snapshot. A name that is made in a folder

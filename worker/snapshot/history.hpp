@@ -7,6 +7,11 @@
 //
 // Nothing is removed but what this program has written, or whose manifest it has read, or what was
 // never finished by those before: a manifest that cannot be read stays for ever, with its files.
+//
+// A snapshot goes in two parts, for one rank takes its time to remove the files of thousands: first
+// its manifest, with which it is none any more; then each rank removes its own file, and rank 0
+// those that are no rank's of this job. Whoever is last removes the folder. What a rank has left
+// goes with the next save, or with the next job.
 #pragma once
 
 #include "worker/snapshot/claim.hpp"
@@ -33,7 +38,12 @@ struct history_options {
   std::size_t keep = 3;
   bool distrust = true;
   std::uint64_t trusted_after_steps = 10;  // for messages: the caller calls trust()
+  std::uint32_t world_size = 1;            // ranks that remove their files
 };
+
+// A rank's part in removing a snapshot that is none any more.
+void remove_own_file(file_system& files, const std::string& folder, snapshot_order order,
+                     std::uint32_t rank);
 
 class snapshot_history {
  public:
@@ -63,14 +73,19 @@ class snapshot_history {
   // One whose commit failed when it may have been there. None: it is there. errc::not_found: it is
   // not, and never will be. Another failure: that is not known yet.
   std::optional<failure> settle(snapshot_order order);
-  // Removes what is beyond the newest `keep`. Snapshots that were skipped do not count, and go with
-  // those that are older than all that stay. What this job distrusts stays: it may be mistaken.
-  void remove_beyond_keep();
+  // What is beyond the newest `keep`, and is no snapshot any more: all ranks are to remove it.
+  // Snapshots that were skipped do not count, and go with those that are older than all that stay.
+  // What this job distrusts stays: it may be mistaken.
+  std::vector<snapshot_order> end_beyond_keep();
 
   void set_message_handler(message_handler to) { on_message_ = std::move(to); }
 
-  // What those before us have not finished. To be called once, after the claim.
-  void remove_leftovers();
+  // What those before us have not finished: all ranks are to remove it. To be called once, after
+  // the claim.
+  std::vector<snapshot_order> leftovers();
+
+  // Rank 0's part, once the others have heard of it.
+  void remove_rest(const std::vector<snapshot_order>& going);
 
  private:
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
@@ -83,9 +98,12 @@ class snapshot_history {
   void tell_of_distrust(const snapshot_info& distrusted, std::size_t failures,
                         const snapshot_info& taken) const;
   void tell_of_older_rounds(const manifest& taken, const std::vector<snapshot_order>& all) const;
-  void remove_or_tell(snapshot_order order, std::set<snapshot_order>& from);
+  bool end(snapshot_order order) const;
+  void remove_what_was_left(const std::vector<std::string>& names);
   std::optional<failure> check_it_is_ours(const manifest& content) const;
-  error_code remove(snapshot_order order) const;
+  error_code end_for_good(snapshot_order order) const;
+  error_code remove_files(snapshot_order order, bool is_of_all) const;
+  void tell_that_it_stays(snapshot_order order, const error_code& error) const;
 
   file_system* files_;
   std::string folder_;
@@ -96,6 +114,7 @@ class snapshot_history {
   std::set<snapshot_order> skipped_;
   std::set<snapshot_order> known_;  // written by us, or with a manifest that we have read
   std::set<snapshot_order> bad_;    // of these, what no job is to go on from
+  std::set<snapshot_order> going_;  // ended, and to be seen to with the next save
 };
 
 }  // namespace ddprun::worker

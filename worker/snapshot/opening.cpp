@@ -94,7 +94,9 @@ class handshake {
     return error;
   }
 
-  std::string waited() const { return for_want_of_peer("still waiting after " + ddprun::to_text(apart_)); }
+  std::string waited() const {
+    return for_want_of_peer("still waiting after " + ddprun::to_text(apart_));
+  }
   void name_missing(const std::string& opening) {
     std::set<std::uint32_t> missing;
     for (std::uint32_t rank = 1; rank < here_.world_size; ++rank)

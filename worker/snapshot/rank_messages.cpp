@@ -20,6 +20,20 @@ json json_of(const failure& told) {
           {"may_be_there", told.may_be_there}};
 }
 
+json json_of(const std::vector<snapshot_order>& orders) {
+  auto list = json::array();
+  for (const auto order : orders)
+    list.push_back({order.generation, order.step});
+  return list;
+}
+
+std::vector<snapshot_order> orders_in(const json& word, const char* name) {
+  std::vector<snapshot_order> orders;
+  for (const auto& each : word.value(name, json::array()))
+    orders.push_back({each.at(0).get<std::uint64_t>(), each.at(1).get<std::uint64_t>()});
+  return orders;
+}
+
 // Whether there is a snapshot is not known then.
 failure strange(std::string_view text) {
   return {errc::malformed_message,
@@ -97,11 +111,29 @@ reading_word parse_reading(std::string_view text) {
   return word;
 }
 
+std::string to_text(const committed_word& word) {
+  json text = word.outcome ? json_of(*word.outcome) : json::object();
+  if (!word.going.empty()) text["going"] = json_of(word.going);
+  return dump(text);
+}
+
+committed_word parse_committed(std::string_view text) {
+  committed_word word{parse_outcome(text), {}};
+  if (word.outcome) return word;
+  try {
+    word.going = orders_in(json::parse(text), "going");
+  } catch (const json::exception&) {
+    word.outcome = strange(text);
+  }
+  return word;
+}
+
 std::string to_text(const choice_word& word) {
   if (const auto* told = std::get_if<failure>(&word)) return dump(json_of(*told));
   const auto& made = std::get<choice>(word);
   json text{{"generation", made.generation}};
   if (made.from) text["from"] = {made.from->generation, made.from->step};
+  if (!made.going.empty()) text["going"] = json_of(made.going);
   return dump(text);
 }
 
@@ -113,6 +145,7 @@ choice_word parse_choice(std::string_view text) {
       made.from = snapshot_order{word["from"].at(0).get<std::uint64_t>(),
                                  word["from"].at(1).get<std::uint64_t>()};
     }
+    made.going = orders_in(word, "going");
     return made;
   });
 }

@@ -36,10 +36,19 @@ using written_word = std::variant<written_file, failure>;
 std::string to_text(const written_word& word);
 written_word parse_written(std::string_view text);
 
-// A rank has read what it is to go on from, or rank 0 has made a snapshot of all files: or not.
+// A rank has what it is to go on from, or rank 0 has settled what became of a snapshot: or not.
 using outcome_word = std::optional<failure>;
 std::string to_text(const outcome_word& word);
 outcome_word parse_outcome(std::string_view text);
+
+// Rank 0 has made a snapshot of all files, or not; and which older ones go, of which each rank
+// removes what is its own (history.hpp).
+struct committed_word {
+  outcome_word outcome;
+  std::vector<snapshot_order> going;
+};
+std::string to_text(const committed_word& word);
+committed_word parse_committed(std::string_view text);
 
 // A rank has read its files, but these, which another one may be able to; or rank 0 says that all
 // is read, or that the next ranks are to try these.
@@ -54,6 +63,7 @@ reading_word parse_reading(std::string_view text);
 struct choice {
   std::uint64_t generation = 0;        // of the round that begins
   std::optional<snapshot_order> from;  // none: from the beginning
+  std::vector<snapshot_order> going;   // never finished: each rank removes what is its own
 };
 using choice_word = std::variant<choice, failure>;
 std::string to_text(const choice_word& word);

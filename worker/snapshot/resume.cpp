@@ -233,14 +233,15 @@ class meeting {
     said.hand_on();
     snapshot_history history(here_.files, here_.folder, here_.who, *generation, here_.history,
                              said.handler());
-    history.remove_leftovers();
+    auto leftovers = history.leftovers();
     for (std::size_t attempt = 0;; ++attempt) {
       const auto newest = history.newest();
       if (!newest) return stop_all(attempt, {newest.error(), said.take()});
       said.hand_on();
-      choice made{agreed_.generation, std::nullopt};
+      choice made{agreed_.generation, std::nullopt, std::exchange(leftovers, {})};
       if (*newest) made.from = (*newest)->order();
       if (auto lost = announce(choice_topic(attempt), to_text(choice_word(made)))) return *lost;
+      history.remove_rest(made.going);
       if (!made.from) break;
       part_of_snapshot part(here_, path(*made.from));
       std::string topic;
@@ -273,6 +274,8 @@ class meeting {
       if (const auto* told = std::get_if<failure>(&word)) return of_rank_0(*told);
       const auto& made = std::get<choice>(word);
       agreed_.generation = made.generation;
+      for (const auto order : made.going)
+        remove_own_file(here_.files, here_.folder, order, here_.rank);
       if (!made.from) return std::move(agreed_);
       part_of_snapshot part(here_, path(*made.from));
       auto wrong = read_with_others(attempt, *made.from, part);

@@ -278,16 +278,21 @@ std::optional<failure> saver::make(const job& next) {
     if (outcome) outcome->text.insert(0, what);
     if (!outcome) trust();
     if (outcome) options_.on_message(outcome->text);
-    if (ranks_.announce(topic, to_text(outcome)) && !outcome) {
+    committed_word word{outcome, {}};
+    if (!outcome) word.going = history_->end_beyond_keep();
+    if (ranks_.announce(topic, to_text(word)) && !outcome) {
       return lost(what + "it is there, but the other ranks cannot be told: ");
     }
-    if (!outcome) history_->remove_beyond_keep();
+    history_->remove_rest(word.going);
     // A rank that has reported to this save has heard of the one before.
     if (count_ > 1 && !(outcome && outcome->is_final)) ranks_.forget(topic_of(count_ - 1));
   } else {
     const auto text = ranks_.announcement(topic);
     if (!text) return lost(what + "no word from rank 0: ");
-    outcome = parse_outcome(*text);
+    const auto word = parse_committed(*text);
+    for (const auto old : word.going)
+      remove_own_file(*options_.files, options_.folder, old, options_.rank);
+    outcome = word.outcome;
   }
   if (outcome && !outcome->may_be_there) take_back(next.info);
   if (outcome && outcome->may_be_there) unsettled_.insert(order);

@@ -55,16 +55,17 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
     problem = "the snapshot folder has no name";
     return make_error_code(errc::invalid_argument);
   }
-  const resuming start{*options.files,
-                       options.folder,
-                       here.rank,
-                       here.world_size,
-                       here.local_rank,
-                       here.local_world_size,
-                       {here.instance, here.round, here.restart_count},
-                       options.broadcast,
-                       {options.keep, options.distrust, options.trusted_after_steps},
-                       options.on_message};
+  const resuming start{
+      *options.files,
+      options.folder,
+      here.rank,
+      here.world_size,
+      here.local_rank,
+      here.local_world_size,
+      {here.instance, here.round, here.restart_count},
+      options.broadcast,
+      {options.keep, options.distrust, options.trusted_after_steps, here.world_size},
+      options.on_message};
   auto agreed = agree_on_snapshot(start, ranks);
   if (const auto* told = std::get_if<failure>(&agreed)) {
     problem = told->text;
