@@ -39,9 +39,10 @@ struct keeper_options {
       hang_limit;               // kills a rank that hangs this long; none: ranks are never killed
   environment_map environment;  // of the workers, with NCCL_RAS_ADDR
   std::uint32_t worker_count = 1;
-  bool is_python = true;    // the workers are Python scripts
-  std::string report_file;  // without log files, the folder is beside it; empty: no report
-  std::string node;         // this node's name
+  bool is_python = true;    // the workers are scripts
+  std::string report_file;  // the folder is beside it where there are no log files; empty: none
+  std::string node;         // as its name has it
+  decltype(watch_options::ask) ask = &evidence::gather;
 };
 
 class evidence_keeper {

@@ -42,7 +42,7 @@ struct open_request {
   stack_request request;
 };
 
-void ask_for_stacks(question& asked, std::chrono::steady_clock::time_point until) {
+void ask_for_stacks(question& asked, time_point until) {
   std::vector<open_request> open;
   for (rank_question& one : asked.ranks) {
     open_request next;
@@ -51,7 +51,7 @@ void ask_for_stacks(question& asked, std::chrono::steady_clock::time_point until
                          next.request.send(one.known.pid, one.process.get());
     if (one.known.is_asked) open.push_back(std::move(next));
   }
-  while (!open.empty() && std::chrono::steady_clock::now() < until) {
+  while (!open.empty() && asked.now() < until) {
     std::erase_if(open, [](open_request& one) {
       auto text = one.request.answer();
       if (!text) return false;
@@ -60,12 +60,12 @@ void ask_for_stacks(question& asked, std::chrono::steady_clock::time_point until
       one.of->stack = main_stack(one.of->stacks);
       return true;
     });
-    if (!open.empty()) std::this_thread::sleep_for(pause_between_looks);
+    if (!open.empty()) asked.sleep(pause_between_looks);
   }
 }
 
 // Asks all ranks that have not answered at once, from a few threads of our own.
-void spy_on_silent(question& asked, std::chrono::steady_clock::time_point until) {
+void spy_on_silent(question& asked, time_point until) {
   std::vector<rank_evidence*> silent;
   for (rank_question& one : asked.ranks) {
     const char state = one.known.state;
@@ -78,8 +78,7 @@ void spy_on_silent(question& asked, std::chrono::steady_clock::time_point until)
   for (rank_evidence* const one : silent) {
     try {
       threads.emplace_back([one, until, &asked] {
-        one->stacks =
-            ask_py_spy(one->pid, asked.environment, until - std::chrono::steady_clock::now());
+        one->stacks = ask_py_spy(one->pid, asked.environment, until - asked.now());
         one->stack = main_stack_of_py_spy(one->stacks);
       });
     } catch (const std::system_error&) {
@@ -194,8 +193,8 @@ std::string memory_counts(const std::vector<std::string>& files) {
 }
 
 node_evidence gather(const std::shared_ptr<question>& asked) {
-  const auto now = std::chrono::steady_clock::now();
-  const auto until = now + asked->limit;
+  const time_point now = asked->now();
+  const time_point until = now + asked->limit;
   for (rank_question& one : asked->ranks)
     look_at(one.known);
   ras_question nccl(asked->environment, asked->limit);

@@ -10,11 +10,14 @@
 
 #include "launcher/evidence/rank_evidence.hpp"
 #include "rendezvous/base/environment_map.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace ddprun::launcher::evidence {
@@ -30,6 +33,11 @@ struct question {
   environment_map environment;            // for py-spy, and NCCL_RAS_ADDR
   std::string server_folder{};            // in which their PyTorch listens; empty: nowhere
   std::chrono::milliseconds limit{};
+  // Tests have a clock of their own.
+  std::function<time_point()> now = [] { return std::chrono::steady_clock::now(); };
+  std::function<void(std::chrono::milliseconds)> sleep = [](std::chrono::milliseconds pause) {
+    std::this_thread::sleep_for(pause);
+  };
 };
 
 // Returns a pidfd; none: the process is gone.

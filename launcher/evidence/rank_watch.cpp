@@ -13,9 +13,10 @@ constexpr int looks_within_limit = 10;
 // Between two looks at stacks.
 constexpr std::chrono::milliseconds pause_between_stacks{1000};
 // The limit of a gathering for a hang if --evidence is off.
-constexpr std::chrono::milliseconds least_limit{500};
-// The time that a gathering takes beside its limit.
-constexpr std::chrono::milliseconds gathering_slack{250};
+constexpr std::chrono::milliseconds limit_for_hangs{500};
+// Of the limit: for what a gathering does beside its waiting.
+constexpr std::chrono::milliseconds gathering_slack_max{250};
+constexpr int slack_share = 4;
 // A gap between two looks counts as at most so many pauses: the rest was not watched.
 constexpr int pauses_seen_max = 3;
 // NCCL is asked when all ranks have been still for this fraction (one in so many) of the limit.
@@ -186,16 +187,17 @@ void rank_watch::gather(std::function<void()> done) {
   }
   asked->memory_files = outside_.memory_files();
   asked->environment = options_.environment;
-  asked->server_folder = options_.server_folder;
-  asked->limit = std::max(options_.limit, least_limit);
-  late_.expires_after(asked->limit + gathering_slack);
+  const bool has_limit = options_.limit > std::chrono::milliseconds::zero();
+  const std::chrono::milliseconds limit = has_limit ? options_.limit : limit_for_hangs;
+  asked->limit = limit - std::min(gathering_slack_max, limit / slack_share);
+  late_.expires_after(limit);
   late_.async_wait([this](boost::system::error_code error) {
     // The timer may have expired just as the answer came and armed it again.
     if (error || late_.expiry() > std::chrono::steady_clock::now()) return;
     gathering_.cancel();
     finish_gathering(std::nullopt);
   });
-  gathering_.start([asked] { return evidence::gather(asked); },
+  gathering_.start([asked, ask = options_.ask] { return ask(asked); },
                    [this](std::optional<node_evidence> found) {
                      late_.cancel();
                      finish_gathering(std::move(found));

@@ -42,6 +42,8 @@ struct watch_options {
   std::string server_folder{};         // see gather.hpp
   // When something else ends the round, a rank that has not moved for this long counts as still.
   std::chrono::milliseconds still_after{4000};
+  // How ranks are asked, on another thread; tests have their own.
+  std::function<node_evidence(const std::shared_ptr<question>& asked)> ask = &evidence::gather;
 };
 
 struct watched_rank {
@@ -77,11 +79,13 @@ class rank_watch {
   // and after `end`.
   bool is_any_still() const;
 
-  // Asks all live ranks; callers that come meanwhile share the answer. It takes the limit at most;
-  // if the kernel holds it up for longer, nothing is known. A new round drops it without a call of
-  // `done`.
+  // Asks all ranks that live, once for all who want to know until it is done. They are told within
+  // the limit; where the kernel holds it up for longer, nothing is known. Unheard in the next
+  // round.
   void gather(std::function<void()> done);
   bool is_gathering() const { return is_on_ && gathering_.under_way(); }
+  // When who waits for the last gathering is told at the latest.
+  time_point gathers_until() const { return late_.expiry(); }
   // No rank has moved for the limit, and two looks found each in the same place.
   bool is_stalled() const { return is_on_ && is_told_; }
   // The newest evidence of this round; none: nothing was gathered yet.

@@ -159,7 +159,7 @@ def test_no_restart_waits_where_nothing_hangs(cluster, tmp_path):
     cluster.nothing_left()
 
 
-def test_a_rank_that_never_answers_delays_a_stop_by_no_more_than_the_limit(cluster, tmp_path):
+def test_a_rank_that_never_answers_is_ended_all_the_same(cluster, tmp_path):
     script = write(tmp_path, """
         if attempt == 0 and rank == 1 and step == 1:
             signal.pthread_sigmask(signal.SIG_BLOCK, [62])

@@ -10,7 +10,10 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include <csignal>
 #include <filesystem>
+#include <future>
+#include <memory>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -73,7 +76,70 @@ struct asked_round {
   evidence_keeper keeper{io.get_executor(), spawner, options(), given()};
 };
 
+// Rank 1 has waited in vain, and asking it hangs.
+struct hanging_question {
+  hanging_question() {
+    keeper.begin_round(1, true);
+    keeper.all_started();
+    keeper.hear_failure(1, true);
+  }
+  ~hanging_question() { never.set_value(); }
+
+  keeper_options options() {
+    keeper_options values;
+    values.gathering_limit = std::chrono::milliseconds(50);
+    values.names_hangs = false;
+    values.worker_count = 2;
+    values.is_python = false;
+    values.ask = [hangs = never.get_future().share()](const std::shared_ptr<question>&) {
+      hangs.wait();
+      return node_evidence();
+    };
+    return values;
+  }
+  evidence_keeper::outside given() {
+    evidence_keeper::outside with;
+    with.say = [](note_level, const std::string&) {};
+    with.living = [] { return std::vector<worker_group::live_worker>{{1, 1, ::getpid(), 0}}; };
+    with.words_of = [](std::uint32_t) { return worker_group::words(); };
+    with.signal_workers = [this](int signal) { signals.push_back(signal); };
+    with.kill = [](pid_t) {};
+    with.stalls = [](std::optional<stall>) {};
+    with.memory_files = [] { return std::vector<std::string>(); };
+    with.attempt_folder = [] { return std::string(); };
+    return with;
+  }
+
+  std::promise<void> never;
+  std::vector<int> signals;
+  boost::asio::io_context io;
+  tests::fake_spawner spawner;
+  evidence_keeper keeper{io.get_executor(), spawner, options(), given()};
+};
+
+core::stop_workers stop_of_round_1(int signal) {
+  core::stop_workers order;
+  order.round = 1;
+  order.signal = signal;
+  return order;
+}
+
 }  // namespace
+
+TEST_CASE("a stop waits while ranks are asked, and goes on though one holds that up for ever") {
+  hanging_question here;
+  here.keeper.stop(stop_of_round_1(SIGTERM), false);
+  CHECK(here.signals.empty());
+  REQUIRE(tests::run_until(here.io, [&here] { return !here.signals.empty(); }));
+  CHECK(here.signals == std::vector<int>{SIGTERM});
+}
+
+TEST_CASE("a kill, and a stop that a person asks for, wait for no answer of a rank") {
+  hanging_question here;
+  const bool is_kill = GENERATE(false, true);
+  here.keeper.stop(stop_of_round_1(is_kill ? SIGKILL : SIGTERM), !is_kill);
+  CHECK(here.signals == std::vector<int>{is_kill ? SIGKILL : SIGTERM});
+}
 
 TEST_CASE("the end of a run waits for what ranks of its last round are being asked") {
   asked_round here;

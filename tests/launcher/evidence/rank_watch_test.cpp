@@ -10,12 +10,16 @@
 #include <boost/asio/io_context.hpp>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <ctime>
 #include <deque>
 #include <fcntl.h>
+#include <future>
+#include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
@@ -45,7 +49,8 @@ void write_stack(int) {
 }
 
 // A rank that computes in one call, with our handler that tells whether it has returned.
-enum class says { nothing, its_stack, that_it_spins };
+// One that holds the signal back never answers.
+enum class says { nothing, its_stack, never_its_stack, that_it_spins };
 
 // A process that reads from a pipe to which nothing is written.
 class standing_process {
@@ -73,7 +78,13 @@ class standing_process {
  private:
   // As ddprun_stacks.py does it.
   [[noreturn]] static void stand(says what, const std::array<int, 2>& begun) {
-    if (what == says::its_stack) {
+    if (what == says::never_its_stack) {
+      sigset_t held;
+      sigemptyset(&held);
+      sigaddset(&held, stack_signal);
+      sigprocmask(SIG_BLOCK, &held, nullptr);
+    }
+    if (what == says::its_stack || what == says::never_its_stack) {
       stack_file = memfd_create("ddprun-stack", MFD_CLOEXEC);
       fcntl(stack_file, F_SETFL, O_APPEND);
       struct sigaction action {};
@@ -174,6 +185,55 @@ TEST_CASE("a rank with our handler says where it stands, one without is sent not
     CHECK(found[1].state == 'S');
     CHECK(kill(other.pid(), 0) == 0);
   }
+}
+
+TEST_CASE("a rank that never answers is waited for until the limit") {
+  const standing_process silent(says::never_its_stack);
+  const auto asked = std::make_shared<question>();
+  rank_evidence known;
+  known.pid = silent.pid();
+  asked->ranks.push_back({known, open_process(known.pid)});
+  asked->limit = 2s;
+  const time_point begun = std::chrono::steady_clock::now();
+  time_point now = begun;
+  asked->now = [&now] { return now; };
+  asked->sleep = [&](std::chrono::milliseconds pause) {
+    now += pause;
+    if (now > begun + 10s) throw std::runtime_error("it waits for longer than the limit");
+  };
+  const node_evidence found = gather(asked);
+  CHECK(now - begun >= 2s);
+  CHECK(now - begun < 2010ms);
+  REQUIRE(found.ranks.size() == 1);
+  CHECK(found.ranks[0].is_asked);
+  CHECK(found.ranks[0].stacks.empty());
+}
+
+TEST_CASE("who waits for a gathering is told within its limit, even if it hangs itself") {
+  const auto limit = GENERATE(100ms, 400ms);
+  std::promise<void> never;
+  std::atomic<std::chrono::milliseconds> given{0ms};
+  watch_options options;
+  options.limit = limit;
+  options.ask = [&given, hangs = never.get_future().share()](const std::shared_ptr<question>& of) {
+    given = of->limit;
+    hangs.wait();
+    return node_evidence();
+  };
+  watched ranks(options, {});
+  ranks.watch.begin(true);
+  bool is_done = false;
+  const time_point before = std::chrono::steady_clock::now();
+  ranks.watch.gather([&is_done] { is_done = true; });
+  const time_point after = std::chrono::steady_clock::now();
+  CHECK(ranks.watch.gathers_until() >= before + limit);
+  CHECK(ranks.watch.gathers_until() <= after + limit);
+  REQUIRE(tests::run_until(ranks.io, [&is_done] { return is_done; }));
+  CHECK_FALSE(ranks.watch.gathered());
+  // It has time left for what it does beside its waiting.
+  REQUIRE(tests::run_until(ranks.io, [&given] { return given.load() != 0ms; }));
+  CHECK(given.load() == limit * 3 / 4);
+  never.set_value();
 }
 
 TEST_CASE("what was asked in one round is not heard in the next") {
