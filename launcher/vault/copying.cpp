@@ -78,7 +78,10 @@ bool copying::look() {
   const auto memory = open_folder(here_->memory);
   if (!memory) return true;  // a worker has removed it
   for (int tries = 0; tries < tries_in_a_hurry; ++tries) {
-    std::vector<entry> complete = complete_entries(list_files(memory->get()));
+    std::vector<found_file> found = list_files(memory->get());
+    // It has saved, though what it has is not complete by itself.
+    if (!unmarked_parts(found).empty() && is_among_nodes()) note_saver();
+    std::vector<entry> complete = complete_entries(std::move(found));
     std::erase_if(complete, [&](const entry& one) { return is_set_aside(one.what); });
     for (const entry& one : complete) {
       if (!one.problem.empty())
@@ -108,6 +111,11 @@ bool copying::look() {
     if (failed_ || !desk_.is_hurried()) return false;
   }
   return false;
+}
+
+bool copying::is_among_nodes() const {
+  const std::lock_guard lock(desk_.mutex);
+  return desk_.origins.now.nodes > 1;
 }
 
 bool copying::is_set_aside(const version& what) const {

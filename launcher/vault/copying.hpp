@@ -32,6 +32,7 @@ class copying {
   bool keep(int memory, const entry& newest);
   void note_saver();
   void leave_to_buddy(const entry& newest);
+  bool is_among_nodes() const;
   bool is_set_aside(const version& what) const;
   pace slowly(const version& what);
   void end(bool is_kept);

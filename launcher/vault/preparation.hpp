@@ -52,6 +52,7 @@ class preparation {
   node_word own_word(const round_place& here);
   void add_held(node_word& word, std::uint32_t of, const std::string& disk);
   void tell_who_has_none(const std::vector<node_word>& words);
+  void tell_of_parts(const round_place& here, int memory, const std::vector<node_word>& words);
   std::optional<peer> peer_here() const;
   bool is_safe(const shelf& own, int memory, const entry& one);
   bool make_room(const shelf& own, int memory, const version& wanted, std::uint64_t bytes);

@@ -110,10 +110,14 @@ node_word preparation::own_word(const round_place& here) {
   }
   const std::vector<std::string> nodes =
       home_.empty() ? std::vector<std::string>() : names_in(home_);
+  bool has_part = false;
   for (const std::string& name : nodes) {
     const auto of = node_in(name);
     const auto memory = of ? open_folder(home_ + "/" + name) : unique_fd();
     if (!of || !memory) continue;
+    // Else the nodes that have the rest of it would take that for the whole.
+    has_part = has_part || (*of == here.group_rank && here.nodes > 1 &&
+                            !unmarked_parts(list_files(memory->get())).empty());
     for (const entry& one : complete(*of, memory->get())) {
       if (word.held.size() < held_max) word.held.push_back({*of, one.what, one.from});
     }
@@ -122,6 +126,7 @@ node_word preparation::own_word(const round_place& here) {
   for (const foreign_folder& one : foreign_folders(desk_.wanted.disk, here.group_rank))
     add_held(word, one.of, one.path);
   const std::lock_guard lock(desk_.mutex);
+  if (has_part) desk_.savers.insert(here.group_rank);
   for (const held_entry& one : word.held) {
     if (one.from.has_part_of(one.of)) desk_.savers.insert(one.of);
   }
@@ -175,6 +180,7 @@ bool preparation::take_common(round_place here, const shelf& own, int memory) {
   }
   desk_.tell_once("common", "");
   tell_who_has_none(found->words);
+  if (!home_.empty()) tell_of_parts(here, memory, found->words);
   hide(here, own, memory, *found);
   const std::lock_guard lock(desk_.mutex);
   desk_.savers = found->choice.savers;
@@ -194,6 +200,26 @@ void preparation::tell_who_has_none(const std::vector<node_word>& words) {
                       : (is_one ? "node " : "nodes ") + numbers_of(without) +
                             (is_one ? " has" : " have") +
                             " no --vault: nothing that is saved there is kept or put back");
+}
+
+// Of a checkpoint that ranks of several nodes have saved together.
+void preparation::tell_of_parts(const round_place& here, int memory,
+                                const std::vector<node_word>& words) {
+  for (const std::string& name : unmarked_parts(list_files(memory))) {
+    for (std::uint32_t node = 0; node < words.size(); ++node) {
+      const auto& held = words[node].held;
+      const bool has_rest = std::any_of(held.begin(), held.end(), [&](const held_entry& one) {
+        return one.of == node && node != here.group_rank && one.what.name == name;
+      });
+      if (!has_rest) continue;
+      desk_.tell_once("part", name +
+                                  " is a checkpoint of several nodes (DCP), whose .metadata is "
+                                  "on node " +
+                                  std::to_string(node) +
+                                  " alone: no node goes on from it. Save it to a folder that all "
+                                  "nodes share, or on each node by itself (no_dist=True)");
+    }
+  }
 }
 
 // Our own copy server, which has the entries of other nodes on this node.

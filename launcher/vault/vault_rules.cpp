@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace ddprun::launcher::vault {
@@ -43,6 +44,20 @@ std::string_view marked_by(std::string_view path) {
   if (name == manifest_of_snapshot) return is_snapshot(folder) ? folder : std::string_view();
   if (name.ends_with(marker_name)) return path.substr(0, path.size() - marker_name.size());
   return {};
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// "__3_0.distcp", of rank 3.
+bool is_file_of_dcp(std::string_view name) {
+  constexpr std::string_view begin = "__", end = ".distcp";
+  if (!name.starts_with(begin) || !name.ends_with(end)) return false;
+  name = name.substr(begin.size(), name.size() - begin.size() - end.size());
+  const std::size_t middle = name.find('_');
+  return middle != std::string_view::npos && is_number(name.substr(0, middle)) &&
+         is_number(name.substr(middle + 1));
 }
 
 using files = std::vector<found_file>;
@@ -108,6 +123,18 @@ std::vector<entry> complete_entries(files found) {
   std::sort(complete.begin(), complete.end(),
             [](const entry& a, const entry& b) { return a.what < b.what; });
   return complete;
+}
+
+std::vector<std::string> unmarked_parts(const files& found) {
+  std::set<std::string_view> parts;
+  for (const found_file& one : found) {
+    const auto [folder, name] = split_last(one.path);
+    const bool is_at_top = !folder.empty() && folder.find('/') == std::string_view::npos;
+    if (is_at_top && one.kind == file_kind::regular && is_file_of_dcp(name)) parts.insert(folder);
+  }
+  for (const found_file& one : found)
+    parts.erase(marked_by(one.path));
+  return {parts.begin(), parts.end()};
 }
 
 std::uint64_t occupied_by(const files& found) {

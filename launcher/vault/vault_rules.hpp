@@ -88,6 +88,11 @@ struct entry {
 // The complete entries, oldest first.
 std::vector<entry> complete_entries(std::vector<found_file> found);
 
+// Folders right in the vault's own that hold files of torch.distributed.checkpoint and no marker.
+// Where ranks of several nodes save one together, only the coordinator's node gets its `.metadata`:
+// what lies on the others is a part of it, and what lies there is no more than that.
+std::vector<std::string> unmarked_parts(const std::vector<found_file>& found);
+
 // The memory that all of them occupy.
 std::uint64_t occupied_by(const std::vector<found_file>& found);
 

@@ -247,6 +247,40 @@ def test_a_node_that_never_saves_holds_nobody_up(cluster, two):
     assert [a.wait(), b.wait()] == [0, 0]
 
 
+def save_part_of_dcp(cluster, rank, step):
+    """As ranks of two nodes save one checkpoint: the coordinator alone writes the .metadata."""
+    last = "touch $at/.metadata; " if rank == 0 else ""
+    cluster.order(rank, f"at=$DDPRUN_VAULT/step-{step}; mkdir -p $at; echo {step} > "
+                        f"$at/__{rank}_0.distcp; {last}say parted rank=$RANK step={step}")
+    wait_for(f"rank {rank} to save its part of step {step}", lambda: any(
+        (one.rank, one.step) == (str(rank), str(step)) for one in cluster.events("parted")))
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_part_of_a_dcp_checkpoint_of_several_nodes_is_not_taken_for_the_whole(cluster, two,
+                                                                                is_lost):
+    nodes, a, b = two
+    for rank in (0, 1):
+        save_part_of_dcp(cluster, rank, 7)
+    wait_for("node 0's on its disk", lambda: kept(cluster, "disk-node-a", 0) == ["step-7"])
+    if is_lost:
+        wait_for("the word of node 1", lambda: "node 1 saves, too" in a.err())
+        nodes.lose(b, 1)
+        b = nodes.start("node-c", 2)
+    else:
+        cluster.order(1, "exit 3")
+    cluster.started(2, 2)
+    if not is_lost:
+        b.says(r"warning: vault: step-7 is a checkpoint of several nodes \(DCP\), whose .metadata "
+               r"is on node 0 alone: no node goes on from it. Save it to a folder")
+    a.says(r"warning: vault: no entry has one name on every node that has saved one "
+           r"\(nodes 0, 1\): the workers begin without")
+    cluster.order(0, "say left markers=$(ls -d $DDPRUN_VAULT/*/.metadata | wc -l)")
+    assert wait_for("rank 0 to look", lambda: cluster.events("left"))[0].markers == "0"
+    cluster.finish(2)
+    assert [a.wait(), b.wait()] == [0, 0]
+
+
 def test_nothing_is_taken_where_a_node_has_lost_all_that_it_had(cluster, make_hosts):
     # The copy takes a day: of the second node there is nothing but the word that it saves.
     nodes = Nodes(cluster, make_hosts(3), *SLOW, nnodes=2)

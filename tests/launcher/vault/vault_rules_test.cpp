@@ -79,6 +79,19 @@ TEST_CASE("the markers of DCP and of worker/snapshot are known where they are wh
   CHECK(snapshots[0].files.size() == 2);
 }
 
+TEST_CASE("files of DCP without a marker are a part, wherever the rest of it is", "[vault]") {
+  const found_file part = file("step-1/__2_0.distcp", 1), other = file("step-1/__11_3.distcp", 1);
+  CHECK(unmarked_parts({part, other, folder("step-1", 1)}) == words{"step-1"});
+  CHECK(unmarked_parts({part, file("step-2/__0_0.distcp", 1)}) == words{"step-1", "step-2"});
+  for (const char* marker : {"step-1/.metadata", "step-1/.complete", "step-1.complete"})
+    CHECK(unmarked_parts({part, other, file(marker, 2)}).empty());
+  for (const char* name :
+       {"step-1/model.pt", "step-1/__0.distcp", "step-1/__a_0.distcp", "step-1/__0_.distcp",
+        "step-1/0_0.distcp", "step-1/__0_0.distcp.tmp", "__0_0.distcp", "out/step-1/__0_0.distcp"})
+    CHECK(unmarked_parts({file(name, 1)}).empty());
+  CHECK(unmarked_parts({folder("step-1/__0_0.distcp", 1)}).empty());
+}
+
 TEST_CASE("an entry within an entry is a part of it", "[vault]") {
   const auto complete = complete_entries(
       {file("step-1/a/x", 1), file("step-1/a/.complete", 2), file("step-1/.complete", 3)});
