@@ -68,6 +68,8 @@ class exponential_moving_average {
   void update();
   [[nodiscard]] swap_scope swap_in() { return swap_scope(*this); }
 
+  bool is_swapped_in() const { return is_swapped_; }
+
   std::uint64_t updates() const { return updates_; }
   void set_updates(std::uint64_t count) { updates_ = count; }  // for a snapshot that is loaded
   // In the model's order; a tensor that modules share is listed once.

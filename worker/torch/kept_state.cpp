@@ -74,55 +74,59 @@ void kept_state::add(const std::string& name, std::function<std::string()> to_te
   texts_.emplace(take(name), text{std::move(to_text), std::move(from_text)});
 }
 
-std::vector<std::pair<std::string, at::Tensor>> kept_state::tensors() const {
-  std::vector<std::pair<std::string, at::Tensor>> all;
+std::vector<kept_state::kept_tensor> kept_state::tensors() const {
+  std::vector<kept_tensor> all;
   for (const auto& [name, tensor] : tensors_)
-    all.emplace_back(name, *tensor);
+    all.push_back({name, *tensor, tensor, false, false});
   for (const auto& [name, module] : modules_) {
     for (const auto& each : module->named_parameters())
-      all.emplace_back(name + "." + each.key(), each.value());
+      all.push_back({name + "." + each.key(), each.value(), nullptr, false, false});
     for (const auto& each : module->named_buffers())
-      all.emplace_back(name + "." + each.key(), each.value());
+      all.push_back({name + "." + each.key(), each.value(), nullptr, false, true});
   }
-  return all;
-}
-
-std::vector<std::pair<std::string, at::Tensor>> kept_state::averages() const {
-  std::vector<std::pair<std::string, at::Tensor>> all;
   for (const auto& [name, average] : averages_) {
     for (const auto& each : average->tensors())
-      all.emplace_back(name + "." + each.name, each.average);
+      all.push_back({name + "." + each.name, each.average, nullptr, true, each.is_buffer});
   }
   return all;
 }
 
-bool kept_state::is_alike(std::string_view tensor) const {
-  for (const auto& [name, average] : averages_) {
-    for (const auto& each : average->tensors()) {
-      if (each.is_buffer && tensor == name + "." + each.name) return false;
-    }
+text_map kept_state::texts() const {
+  text_map all;
+  for (const auto& [name, each] : texts_)
+    all[name] = each.get();
+  return all;
+}
+
+void kept_state::put_back(const text_map& texts) const {
+  for (const auto& [name, text] : texts) {
+    const auto& kept = texts_.at(name);
+    if (kept.get() != text) kept.set(text);
   }
-  return true;
 }
 
 void kept_state::add_to(snapshot_part& part) const {
-  for (const auto& [name, tensor] : tensors())
-    part.tensors.push_back(view_of(name, tensor));
-  for (const auto& [name, tensor] : averages()) {
-    part.tensors.push_back(view_of(name, tensor));
-    part.tensors.back().may_be_late = true;
+  for (const auto& [name, average] : averages_) {
+    if (average->is_swapped_in()) {
+      throw std::logic_error("'" + name +
+                             "' is swapped into the model: a snapshot would have the one for the "
+                             "other; end the scope of swap_in() first");
+    }
   }
-  for (const auto& [name, each] : texts_)
-    part.values[name] = each.get();
+  for (const auto& each : tensors()) {
+    part.tensors.push_back(view_of(each.name, each.tensor));
+    part.tensors.back().may_be_late = each.is_average;
+  }
+  part.values.merge(texts());
 }
 
 void kept_state::load(const snapshot_part& part, const std::string& path) const {
-  auto mine = tensors();
-  const auto averaged = averages();
-  mine.insert(mine.end(), averaged.begin(), averaged.end());
+  const auto mine = tensors();
   const auto there = by_name(part);
   std::vector<const tensor_view*> found;
-  for (const auto& [name, tensor] : mine) {
+  for (const auto& each : mine) {
+    const auto& name = each.name;
+    const auto& tensor = each.tensor;
     const auto here = view_of(name, tensor);
     const auto at = there.find(name);
     found.push_back(at == there.end() ? nullptr : at->second);
@@ -142,7 +146,7 @@ void kept_state::load(const snapshot_part& part, const std::string& path) const 
   }
   const at::NoGradGuard no_grad;
   for (std::size_t index = 0; index < mine.size(); ++index) {
-    at::Tensor tensor = mine[index].second;
+    at::Tensor tensor = mine[index].tensor;
     tensor.copy_(tensor_of(*found[index]));
   }
   for (const auto& [name, each] : texts_)

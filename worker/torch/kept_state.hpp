@@ -20,8 +20,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 namespace ddprun::worker {
@@ -35,12 +33,22 @@ class kept_state {
   void add(const std::string& name, std::function<std::string()> to_text,
            std::function<void(const std::string&)> from_text);
 
+  struct kept_tensor {
+    std::string name;  // in the snapshot
+    at::Tensor tensor;
+    at::Tensor* variable = nullptr;  // the program's, which may be another tensor later
+    bool is_average = false;
+    bool is_buffer = false;  // of a module or an average: each rank's batches make its own
+  };
+  std::vector<kept_tensor> tensors() const;
+  // By their names in the snapshot. put_back() sets those that are not so any more.
+  text_map texts() const;
+  void put_back(const text_map& texts) const;
+
   // Tensors lie where they are. Those of averages, which only update() changes, may be late.
   void add_to(snapshot_part& part) const;
   // All is compared before the first one is changed.
   void load(const snapshot_part& part, const std::string& path) const;
-  // False: each rank has its own, such as the averages of BatchNorm's averages.
-  bool is_alike(std::string_view tensor) const;
 
  private:
   struct text {
@@ -48,9 +56,6 @@ class kept_state {
     std::function<void(const std::string&)> set;
   };
   std::string take(const std::string& name);
-  // Under their names in the snapshot.
-  std::vector<std::pair<std::string, at::Tensor>> tensors() const;  // but of averages
-  std::vector<std::pair<std::string, at::Tensor>> averages() const;
 
   std::map<std::string, text> texts_;
   std::map<std::string, at::Tensor*> tensors_;

@@ -4,13 +4,15 @@
 #include "worker/torch/kept_state.hpp"
 #include "worker/torch/metrics.hpp"
 #include "worker/torch/mixed_precision.hpp"
+#include "worker/torch/tensors_in_copy.hpp"
 #include "worker/torch/training_state.hpp"
+#include "worker/torch/unfinished_changes.hpp"
 
-#include <ATen/core/grad_mode.h>
 #include <torch/nn/utils/clip_grad.h>
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -33,28 +35,25 @@ class training_loop::work final : public loop_work {
       : parallel_(parallel),
         optimizer_(optimizer),
         options_(options),
-        training_(parallel.module(), optimizer) {
+        training_(parallel.module(), optimizer),
+        unfinished_(parallel.module(), optimizer, kept_) {
     if (options.computes_in == compute_type::fp16) {
       scaler_.emplace(device());
       kept_.add("scaler.scale", scaler_->scale());
       kept_.add("scaler.good_steps", scaler_->good_steps());
     }
-    for (const auto& each : parallel.module().named_buffers())
-      buffers_.emplace_back(prefix_of_model + each.key(), each.value());
   }
 
-  snapshot_state view() override {
+  snapshot_state view(bool is_copied_late) override {
     auto state = training_.view();
     kept_.add_to(state.replicated);
-    remember_parameters();
+    if (is_copied_late) remember_what_is_late();
     return state;
   }
   std::string changed_since_view() override {
-    for (const auto& each : std::exchange(copied_, {})) {
-      if (version(each.tensor) == each.version && address(each.tensor) == each.address) continue;
-      return "parameter '" + each.name + "'";
-    }
-    return "";
+    auto changed = copied_.changed();
+    copied_.clear();
+    return changed;
   }
   void load(const resumed_snapshot& from) override {
     training_.load(from);
@@ -65,19 +64,20 @@ class training_loop::work final : public loop_work {
   }
   // Each rank's BatchNorm has the averages of its own samples.
   bool is_alike(std::string_view tensor) override {
-    return kept_.is_alike(tensor) &&
-           std::none_of(buffers_.begin(), buffers_.end(),
-                        [&](const auto& each) { return each.first == tensor; });
+    if (!buffers_) buffers_ = names_of_buffers();
+    return !buffers_->contains(tensor);
   }
 
   void warm_up(sample_span pass) override {
     parallel_.module().train();
     if (!options_.warms_up) return;
     const training_batch::report_handler nothing = [](std::string_view, const at::Tensor&) {};
+    unfinished_.begin_step();
     parallel_.warm_up([&] {
       training_batch batch(1, 1, pass, nothing);
       return loss_of(batch);
     });
+    (void)unfinished_.put_back();  // parameters that the loss itself changes stay so
   }
   void begin_epoch(std::uint64_t epoch, std::uint64_t steps,
                    std::span<const sample_span> passes) override {
@@ -89,22 +89,23 @@ class training_loop::work final : public loop_work {
     on_epoch_begin(epoch, steps);
   }
   void step(std::uint64_t epoch, std::uint64_t step, std::span<const sample_span> passes) override {
-    remember_buffers();
+    if (may_be_put_back()) unfinished_.begin_step();
     parallel_.zero_grad();
     for (const auto& pass : passes)
       run_pass({epoch, step, pass, report_}, &pass == &passes.back());
     update(step);
+    is_half_updated_ = false;
   }
-  void undo_step() override {
-    const at::NoGradGuard no_grad;
-    for (std::size_t at = 0; at < before_.size(); ++at)
-      buffers_[at].second.copy_(before_[at]);
+  std::string put_back() override {
+    const auto changed = unfinished_.put_back();
+    return is_half_updated_ ? "the parameters" : changed;
   }
   void let_go() override { parallel_.group().let_go(); }
   void end_step(const step_end& done) override {
     if (on_step) on_step(done);
   }
   void end_epoch(const epoch_end& done) override {
+    if (may_be_put_back()) unfinished_.begin_epoch_end();
     if (on_epoch_end) on_epoch_end(done);
   }
 
@@ -149,14 +150,6 @@ class training_loop::work final : public loop_work {
   std::function<void(const epoch_end&)> on_epoch_end;
 
  private:
-  // What is being copied, as it was.
-  struct copied_parameter {
-    std::string name;
-    at::Tensor tensor;
-    std::int64_t version = 0;
-    const void* address = nullptr;
-    at::Tensor bytes;  // keeps what is copied, whatever other data the parameter is given
-  };
   // A meter whose values lie where they were computed.
   struct tensor_meter {
     std::string name;
@@ -174,19 +167,18 @@ class training_loop::work final : public loop_work {
     }
   };
 
-  // A forward pass changes them, and an unfinished step must not have.
-  void remember_buffers() {
-    if (options_.folder.empty() || options_.emergency_grace.count() == 0) return;
-    const at::NoGradGuard no_grad;
-    before_.resize(buffers_.size());
-    for (std::size_t at = 0; at < buffers_.size(); ++at) {
-      auto& copy = before_[at];
-      if (copy.defined()) {
-        copy.copy_(buffers_[at].second);
-      } else {
-        copy = buffers_[at].second.clone();
-      }
+  // For an emergency snapshot.
+  bool may_be_put_back() const {
+    return !options_.folder.empty() && options_.emergency_grace.count() != 0;
+  }
+  std::set<std::string, std::less<>> names_of_buffers() const {
+    std::set<std::string, std::less<>> names;
+    for (const auto& each : parallel_.module().named_buffers())
+      names.insert(prefix_of_model + each.key());
+    for (const auto& each : kept_.tensors()) {
+      if (each.is_buffer) names.insert(each.name);
     }
+    return names;
   }
   // All passes of a step but the last one only add to this rank's gradients.
   void run_pass(training_batch batch, bool is_last) {
@@ -206,19 +198,17 @@ class training_loop::work final : public loop_work {
     const autocast_scope casting(device().type(), is_half ? at::kHalf : at::kBFloat16);
     return loss_(batch);
   }
-  // They may be late in the view that is taken.
-  void remember_parameters() {
+  void remember_what_is_late() {
     copied_.clear();
-    if (!options_.copies_late) return;
-    for (const auto& each : parallel_.module().named_parameters())
-      copied_.push_back({each.key(), each.value(), version(each.value()), address(each.value()),
-                         each.value().detach()});
-  }
-  static std::int64_t version(const at::Tensor& tensor) {
-    return tensor.is_inference() ? 0 : tensor._version();
-  }
-  static const void* address(const at::Tensor& tensor) {
-    return tensor.layout() == at::kStrided ? tensor.const_data_ptr() : nullptr;
+    for (const auto& [name, tensor] : training_.late_tensors()) {
+      const bool is_of_model = name.starts_with(prefix_of_model);
+      copied_.add(is_of_model ? "parameter '" + name.substr(prefix_of_model.size()) + "'"
+                              : "'" + name + "'",
+                  tensor);
+    }
+    for (const auto& each : kept_.tensors()) {
+      if (each.is_average) copied_.add("'" + each.name + "'", each.tensor);
+    }
   }
   void wait_until_copied() {
     if (!wait_until_copied_) return;
@@ -238,6 +228,7 @@ class training_loop::work final : public loop_work {
     }
     wait_until_copied();
     if (is_sound) {
+      is_half_updated_ = true;
       optimizer_.step();
       for (auto* const each : averages_)
         each->update();
@@ -260,17 +251,18 @@ class training_loop::work final : public loop_work {
   training_loop_options options_;
   training_state training_;
   kept_state kept_;
+  unfinished_changes unfinished_;
   std::optional<gradient_scaler> scaler_;
   std::vector<exponential_moving_average*> averages_;
   std::vector<batch_queue*> loaders_;
   loss_function loss_;
-  std::vector<copied_parameter> copied_;
-  std::function<void()> wait_until_copied_;                  // none: nothing is kept
-  std::vector<std::pair<std::string, at::Tensor>> buffers_;  // under their names in snapshots
-  std::vector<at::Tensor> before_;                           // their values, where they are kept
+  tensors_in_copy copied_;
+  std::function<void()> wait_until_copied_;                    // none: nothing is kept
+  std::optional<std::set<std::string, std::less<>>> buffers_;  // by names in snapshots; once asked
   std::vector<tensor_meter> meters_{{"loss", {}, 0}};
   double samples_ = 0;  // of the pass under way
   double gradient_norm_ = 0;
+  bool is_half_updated_ = false;  // LibTorch's optimizers write past its version counter
   training_batch::report_handler report_ = [this](std::string_view name, const at::Tensor& value) {
     report(name, value);
   };

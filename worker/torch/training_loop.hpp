@@ -18,16 +18,20 @@
 // snapshots, training_state, stop_request, meters, progress; the loop itself is loop_driver.
 //
 // What is kept: model, optimizer and generators (training_state), the sampler's place, and what
-// keep() names. All ranks must have that alike. A snapshot that lacks it, or has it in another
-// form, is an error.
+// keep() names. All ranks must have that alike, but for buffers of modules. A snapshot that lacks
+// it, or has it in another form, is an error.
 //
 // A run that was disturbed ends with the same bits as one that was not, where the loss depends on
 // nothing but the batch, the model and the generators. An emergency snapshot (loop_driver.hpp) is
-// without the generators: a model with dropout goes on with other ones.
+// without the generators: a model with dropout goes on with other ones. What a loss or
+// on_epoch_end() had changed of what is kept, when a rank was lost, is put back
+// (unfinished_changes.hpp); there is no such snapshot where the ranks that are left have it
+// differently, or where a loss has changed parameters or a kept tensor of more than 1 MiB. The pass
+// for nothing (warms_up) runs the loss as well, and what it changes of what is kept is put back.
 //
 // A snapshot costs the copy of what a forward pass changes (buffers, generators, what keep()
 // names). Parameters, the optimizer's state and averages are copied beside the next step's forward
-// and backward passes, and the optimizer waits until they are. A loss that changes parameters
+// and backward passes, and the optimizer waits until they are. A loss that changes one of them
 // itself needs copies_late = false; without that it is a std::logic_error, and there is no such
 // snapshot.
 //
@@ -92,7 +96,8 @@ class training_loop {
   training_loop(const training_loop&) = delete;
   training_loop& operator=(const training_loop&) = delete;
 
-  // What snapshots keep besides, each under a name of its own; before run().
+  // What snapshots keep besides, each under a name of its own; before run(). A `to_text` is called
+  // before each step, too.
   void keep(const std::string& name, at::Tensor& tensor);
   void keep(const std::string& name, torch::nn::Module& module);
   // Updated after each step that the optimizer makes, before on_update.
@@ -106,9 +111,11 @@ class training_loop {
   void load_ahead(batch_queue& loader);
 
   // The program's own; before run(). Each is called by all ranks, and may use collectives.
+  // on_epoch_end() counts once for each epoch; on_epoch_begin() is called again where a run goes on
+  // in the middle of one.
   void on_epoch_begin(std::function<void(std::uint64_t epoch, std::uint64_t steps)> work);
-  // After the optimizer's step, as a part of it: what keep() names is changed here, and nothing
-  // in it may fail for want of a rank.
+  // After the optimizer's step, as a part of it: what keep() names is changed here. Where it fails
+  // for want of a rank there is no emergency snapshot.
   void on_update(std::function<void(std::uint64_t step)> work);
   void on_step(std::function<void(const step_end& done)> work);
   void on_epoch_end(std::function<void(const epoch_end& done)> work);

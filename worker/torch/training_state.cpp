@@ -38,13 +38,6 @@ std::vector<named_tensor> tensors_of(const torch::nn::Module& model) {
   return all;
 }
 
-// A view of a tensor that only the optimizer's step changes.
-tensor_view late_view_of(std::string name, const at::Tensor& tensor) {
-  tensor_view view = view_of(std::move(name), tensor);
-  view.may_be_late = true;
-  return view;
-}
-
 // In the order of Python's state_dict: all groups, one after the other.
 std::vector<at::Tensor> parameters_of(torch::optim::Optimizer& optimizer) {
   std::vector<at::Tensor> all;
@@ -55,6 +48,24 @@ std::vector<at::Tensor> parameters_of(torch::optim::Optimizer& optimizer) {
 
 std::string parameter_prefix(std::size_t parameter) {
   return state_prefix + std::to_string(parameter) + ".";
+}
+
+// What the optimizer keeps of each parameter, under its names in a snapshot.
+template <typename OnTensor, typename OnNumber>
+void visit_state(torch::optim::Optimizer& optimizer, OnTensor on_tensor, OnNumber on_number) {
+  const auto parameters = parameters_of(optimizer);
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    auto* const of = state_of(optimizer, parameters[index]);
+    if (of == nullptr) continue;
+    field_visitor visitor;
+    visitor.on_tensor = [&](std::string_view field, at::Tensor& value) {
+      if (value.defined()) on_tensor(parameter_prefix(index) + std::string(field), value);
+    };
+    visitor.on_number = [&](std::string_view field, std::int64_t& value) {
+      on_number(parameter_prefix(index) + std::string(field), value);
+    };
+    visit_fields(*of, visitor);
+  }
 }
 
 // Python's optimizers count steps in a tensor of one float.
@@ -187,27 +198,34 @@ training_state::training_state(torch::nn::Module& model, torch::optim::Optimizer
   }
 }
 
+std::vector<std::pair<std::string, at::Tensor>> training_state::late_tensors() const {
+  std::vector<std::pair<std::string, at::Tensor>> all;
+  for (const auto& each : tensors_of(model_)) {
+    if (each.is_parameter) all.emplace_back(each.name, each.tensor);
+  }
+  visit_state(
+      optimizer_,
+      [&](std::string name, const at::Tensor& value) { all.emplace_back(std::move(name), value); },
+      [](const std::string&, std::int64_t) {});
+  return all;
+}
+
 snapshot_state training_state::view() const {
   snapshot_state state;
   auto& tensors = state.replicated.tensors;
   for (const auto& each : tensors_of(model_)) {
-    tensors.push_back(each.is_parameter ? late_view_of(each.name, each.tensor)
-                                        : view_of(each.name, each.tensor));
+    tensors.push_back(view_of(each.name, each.tensor));
+    tensors.back().may_be_late = each.is_parameter;
   }
-  const auto parameters = parameters_of(optimizer_);
-  for (std::size_t index = 0; index < parameters.size(); ++index) {
-    auto* const of = state_of(optimizer_, parameters[index]);
-    if (of == nullptr) continue;
-    field_visitor visitor;
-    visitor.on_tensor = [&](std::string_view field, at::Tensor& value) {
-      if (value.defined())
-        tensors.push_back(late_view_of(parameter_prefix(index) + std::string(field), value));
-    };
-    visitor.on_number = [&](std::string_view field, std::int64_t& value) {
-      tensors.push_back(view_of_number(parameter_prefix(index) + std::string(field), value));
-    };
-    visit_fields(*of, visitor);
-  }
+  visit_state(
+      optimizer_,
+      [&](std::string name, const at::Tensor& value) {
+        tensors.push_back(view_of(std::move(name), value));
+        tensors.back().may_be_late = true;
+      },
+      [&](std::string name, std::int64_t value) {
+        tensors.push_back(view_of_number(std::move(name), value));
+      });
   std::vector<double> rates;
   for (const auto& group : optimizer_.param_groups())
     rates.push_back(group.options().get_lr());

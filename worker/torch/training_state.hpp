@@ -26,6 +26,10 @@
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace ddprun::worker {
 
 class training_state {
@@ -37,6 +41,8 @@ class training_state {
   // Parameters and the optimizer's state may be copied late; buffers and generators, which a
   // forward pass changes, may not.
   snapshot_state view() const;
+  // What of it may be late, under its names.
+  std::vector<std::pair<std::string, at::Tensor>> late_tensors() const;
 
   // Compares all names, types and shapes before it changes anything. If the snapshot is of another
   // number of ranks, the generators keep their state.

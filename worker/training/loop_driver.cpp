@@ -191,15 +191,14 @@ bool loop_driver::run_epoch(distributed_sampler& sampler) {
   for (std::uint64_t step = 1; step <= steps; ++step) {
     const std::size_t first = (step - 1) * per_step;
     const auto taken = std::span(passes).subspan(first, std::min(per_step, passes.size() - first));
-    is_in_step_ = true;
+    is_unfinished_ = true;
     report_step(place_.step + 1);
     work_.step(place_.epoch, place_.step + 1, taken);
     for (const auto& pass : taken)
       done.samples += pass.size();
-    ++place_.step;
+    place_ = {place_.epoch, place_.step + 1, sampler.state(done.samples).used};
+    is_unfinished_ = false;
     report_step_done(place_.step);
-    place_.used = sampler.state(done.samples).used;
-    is_in_step_ = false;
     if (snapshots_) check(snapshots_->progress(place_.step));
     if (tells() && options_.shows_progress) {
       shown.update(step, done.samples * here_.world_size);
@@ -241,9 +240,13 @@ void loop_driver::end_epoch(epoch_end& done, progress& shown) {
     if (options_.shows_progress) shown.finish(text_of(done.all));
     write_metrics(done, shown.samples_per_second());
   }
+  wait_until_copied();  // of an epoch without steps, it may be the one before's
+  is_unfinished_ = true;
   work_.end_epoch(done);
 }
 
+// Until all have come to the epoch's end none has made it: it is made again, by all, where a rank
+// is lost before.
 bool loop_driver::after_epoch() {
   loop_word said = heard();
   work_.ask(decisions_.word(stop_->has_come(), options_.now()));
@@ -253,6 +256,7 @@ bool loop_driver::after_epoch() {
   const loop_moment at{place_.step, place_.epoch, true, place_.epoch == options_.epochs};
   const auto decision = decisions_.decide(at, said, options_.now());
   place_ = {place_.epoch + 1, place_.step, 0};
+  is_unfinished_ = false;
   if (decision.saves) save(place_);
   return !decision.stops;
 }
@@ -270,8 +274,8 @@ void loop_driver::write_metrics(const epoch_end& done, double samples_per_second
   metrics_.reset();
 }
 
-snapshot_state loop_driver::state_at(const training_place& next) {
-  auto state = work_.view();
+snapshot_state loop_driver::state_at(const training_place& next, bool is_copied_late) {
+  auto state = work_.view(is_copied_late);
   state.replicated.values[used_name] = std::to_string(next.used);
   return state;
 }
@@ -282,7 +286,7 @@ void loop_driver::save(const training_place& next) {
   wait_together();
   check(snapshots_->wait());  // for the one before, which is to be told as what it is
   tell_saved();
-  const auto state = state_at(next);
+  const auto state = state_at(next, options_.copies_late);
   check(options_.copies_late ? snapshots_->begin_save(next.step, next.epoch, state)
                              : snapshots_->save(next.step, next.epoch, state));
   epochs_saved_ = next.epoch - 1;
@@ -306,14 +310,29 @@ void loop_driver::wait_together() {
   }
 }
 
-// A rank is gone. What it was in the middle of is lost, what was finished is not.
+// What leaves run() is the error that says which rank is gone, and not what comes of that.
 void loop_driver::save_emergency() {
+  try {
+    try_emergency();
+  } catch (const std::exception& error) {
+    options_.on_message("no emergency snapshot of step " + std::to_string(place_.step) + ": " +
+                        error.what());
+  }
+}
+
+// A rank is gone. What it was in the middle of is lost, what was finished is not.
+void loop_driver::try_emergency() {
   const bool has_more = place_.step > first_step_;
   if (!snapshots_ || options_.emergency_grace.count() == 0 || !has_more) return;
   work_.let_go();  // one of those that wait for this rank may be a step ahead of it
-  if (is_in_step_) work_.undo_step();
-  // A failure here is told by the other survivors, too; what is thrown is the rank's own error.
-  (void)snapshots_->save_emergency(place_.step, place_.epoch, state_at(place_),
+  if (is_unfinished_) {
+    if (const auto changed = work_.put_back(); !changed.empty()) {
+      throw std::runtime_error("what came after it, and was not finished, has changed " + changed +
+                               ", and that is not put back");
+    }
+  }
+  // A failure here is told by the other survivors, too.
+  (void)snapshots_->save_emergency(place_.step, place_.epoch, state_at(place_, false),
                                    options_.emergency_grace,
                                    [this](std::string_view name) { return work_.is_alike(name); });
 }

@@ -5,9 +5,10 @@
 //
 // The order of an epoch: begin_epoch(), then step() and end_step() for each step, then the meters
 // of all ranks, then end_epoch(), then the snapshot. A step counts as finished when step() has
-// returned; an emergency snapshot holds the last finished one. A rank that is lost in end_step() or
-// end_epoch() costs no step: these are run again for what comes after the resume, end_epoch() for
-// the epoch that was complete, with no sample in it.
+// returned; an emergency snapshot holds the last finished one, and nothing that a step after it, or
+// an end_epoch(), has changed. A rank that is lost in end_step() or end_epoch() costs no step:
+// these are run again for what comes after the resume, end_epoch() for the epoch that was complete,
+// with no sample in it.
 //
 // Thread rule: one thread; all ranks in step. Ownership: `work` is another's.
 // Errors: std::runtime_error, with one line for a person: the folder cannot be used, a snapshot is
@@ -69,7 +70,8 @@ class loop_driver {
   void wait_until_copied();
   void wait_together();
   void save_emergency();
-  snapshot_state state_at(const training_place& next);
+  void try_emergency();
+  snapshot_state state_at(const training_place& next, bool is_copied_late);
   loop_word heard();
   void check(error_code error);
   void tell_saved();
@@ -90,7 +92,7 @@ class loop_driver {
   std::optional<std::string> told_;       // the last one that was
   bool is_warm_ = false;
   bool is_asking_ = false;
-  bool is_in_step_ = false;
+  bool is_unfinished_ = false;  // a step, or an epoch's end
   bool is_done_ = false;
 };
 

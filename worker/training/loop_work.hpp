@@ -44,12 +44,14 @@ class loop_work {
  public:
   virtual ~loop_work() = default;
 
-  virtual snapshot_state view() = 0;
-  // What may be late of the last view(), and is not what it was then; empty: all is. It is asked
-  // once, when that is copied, and before the step changes it.
+  // `is_copied_late`: what may be late of it is copied while training goes on. No other such copy
+  // is under way then; one may be where it is false.
+  virtual snapshot_state view(bool is_copied_late) = 0;
+  // What may be late of the last view that was copied late, and is not what it was then; empty: all
+  // is. It is asked when that is copied, and before the step changes it; again only where it threw.
   virtual std::string changed_since_view() { return ""; }
   virtual void load(const resumed_snapshot& from) = 0;
-  // Before the first step. What may be late of a view() must not be changed before a call of
+  // Before the first step. What is copied late of a view must not be changed before a call of
   // `wait_until_copied` has returned: step() calls it as late as it can. It asks
   // changed_since_view(), and what is said there is a std::logic_error.
   virtual void set_wait_until_copied(std::function<void()> /*wait_until_copied*/) {}
@@ -61,15 +63,17 @@ class loop_work {
   // `passes` are all that are to come in it, in this order.
   virtual void begin_epoch(std::uint64_t epoch, std::uint64_t steps,
                            std::span<const sample_span> passes) = 0;
-  // All passes of one step, `step` of all epochs, from 1. When it throws, what an unfinished step
-  // has changed is put back by undo_step().
+  // All passes of one step, `step` of all epochs, from 1.
   virtual void step(std::uint64_t epoch, std::uint64_t step,
                     std::span<const sample_span> passes) = 0;
-  virtual void undo_step() = 0;
+  // The step() or end_epoch() that was called last does not count: what view() shows is to be what
+  // it was before. Says what has changed and cannot be put back; empty: nothing.
+  virtual std::string put_back() = 0;
   // After a collective has failed: ranks that wait for this one in another one hear that it does
   // not come. None is called any more.
   virtual void let_go() = 0;
-  // The program's own, once the step counts.
+  // The program's own. end_step() comes once the step counts; end_epoch() counts once all ranks
+  // have made it.
   virtual void end_step(const step_end& done) = 0;
   virtual void end_epoch(const epoch_end& done) = 0;
 

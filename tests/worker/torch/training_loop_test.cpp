@@ -76,6 +76,7 @@ struct training_job {
   std::uint32_t passes_per_step = 1;
   compute_type computes_in = compute_type::full;
   std::function<void(std::uint32_t rank, std::uint64_t step)> in_step;  // before its loss
+  bool tells_buffers = true;
 
   // The end of a rank: what it has come to.
   std::string operator()(environment here) const {
@@ -129,7 +130,7 @@ struct training_job {
     });
     group.close();
     auto all = model->parameters();
-    if (here.rank == 0) {
+    if (here.rank == 0 && tells_buffers) {
       for (const auto& each : model->buffers())
         all.push_back(each);
     }
@@ -172,14 +173,17 @@ TEST_CASE("a training loop that was stopped within an epoch ends with the same b
 }
 
 TEST_CASE("when a rank dies in a training loop no step is lost", "[torch]") {
-  const std::uint32_t dead = GENERATE(1u, 2u);
+  const std::uint32_t dead = GENERATE(0u, 1u, 2u);
   const tests::temporary_folder place;
-  const auto whole =
-      run_ranks(3, training_job{place.path + "/whole", 1, 1, compute_type::full, {}});
+  training_job undisturbed{place.path + "/whole", 1, 1, compute_type::full, {}};
+  // BatchNorm's averages are rank 0's, and those of another rank where it has died.
+  undisturbed.tells_buffers = dead != 0;
+  const auto whole = run_ranks(3, undisturbed);
   training_job killed{place.path + "/killed", 1, 1, compute_type::full,
                       [dead](std::uint32_t rank, std::uint64_t at) {
                         if (rank == dead && at == 11) ::kill(::getpid(), SIGKILL);
                       }};
+  killed.tells_buffers = undisturbed.tells_buffers;
   const auto first = run_ranks(3, killed);
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
     REQUIRE(first[rank].find(rank == dead ? "killed by signal 9" : "error: rank") == 0);
@@ -257,57 +261,38 @@ TEST_CASE("a snapshot has what a step left, while the next one is made", "[torch
   REQUIRE(said[0].starts_with(optimizer_kind == "adam" ? "10 tensors" : "6 tensors"));
 }
 
-TEST_CASE("a loss that changes a parameter while it is copied is told so", "[torch]") {
-  const bool copies_late = GENERATE(true, false);
-  const tests::temporary_folder place;
-  const auto said = run_ranks(1, [&](const environment& here) -> std::string {
-    auto group = process_group::join(here);
-    torch::nn::Linear model(2, 1);
-    distributed_data_parallel parallel(group, *model);
-    torch::optim::SGD optimizer(model->parameters(), 0.1);
-    training_loop_options looping;
-    looping.samples = 4;
-    looping.save.steps = 1;
-    looping.folder = place.path;
-    looping.shows_progress = false;
-    looping.tell = [](std::string_view) {};
-    looping.copies_late = copies_late;
-    training_loop loop(parallel, optimizer, looping);
-    loop.run([&](training_batch&) {
-      {
-        const torch::NoGradGuard no_grad;
-        model->weight.clamp_(-1, 1);
-      }
-      return parallel.forward(model, torch::ones({1, 2})).sum();
-    });
-    group.close();
-    return "ended";
-  });
-  REQUIRE(said[0] == (copies_late ? "error: training loop: the loss has changed parameter "
-                                    "'weight', which a snapshot copied meanwhile: set copies_late "
-                                    "= false"
-                                  : "ended"));
-}
+// What a snapshot copies late.
+struct copied_things {
+  torch::nn::Linear model{2, 1};
+  torch::optim::SGD optimizer{model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)};
+  exponential_moving_average average{*model};
 
-// One rank's job of a few steps, which saves each. What the loss does is said with its step.
+  torch::optim::SGDParamState& momentum_of_weight() {
+    auto& state = optimizer.state().at(model->weight.unsafeGetTensorImpl());
+    return static_cast<torch::optim::SGDParamState&>(*state);
+  }
+};
+
+// One rank's job of four steps, which saves each. What the loss does is said with its step.
 struct saving_job {
   std::string folder;
+  std::function<void(copied_things& all, std::uint64_t step)> in_loss;
   std::uint64_t round = 1;
-  std::function<void(torch::nn::Linear& model, std::uint64_t step)> in_loss;
   worker::file_system* files = &posix_file_system();
+  bool copies_late = true;
 
-  // What it said last, how it ended, and the newest snapshot's step.
+  // What it said first, how it ended, and the newest snapshot's step.
   std::string operator()(environment here) const {
     here.round = round;
     auto group = process_group::join(here);
-    torch::nn::Linear model(2, 1);
-    distributed_data_parallel parallel(group, *model);
-    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    copied_things all;
+    distributed_data_parallel parallel(group, *all.model);
     training_loop_options looping;
     looping.samples = 4;
     looping.save.steps = 1;
     looping.folder = folder;
     looping.files = files;
+    looping.copies_late = copies_late;
     looping.shows_progress = false;
     std::string text;
     looping.tell = [&](std::string_view line) {
@@ -316,11 +301,12 @@ struct saving_job {
     looping.on_message = [](const std::string&) {};
     looping.warms_up = false;
     {
-      training_loop loop(parallel, optimizer, looping);
+      training_loop loop(parallel, all.optimizer, looping);
+      loop.keep("average", all.average);
       try {
         loop.run([&](training_batch& batch) {
-          if (in_loss) in_loss(model, batch.step());
-          return parallel.forward(model, torch::ones({1, 2})).sum();
+          if (in_loss) in_loss(all, batch.step());
+          return parallel.forward(all.model, torch::ones({1, 2})).sum();
         });
       } catch (const std::logic_error& error) {
         text += std::string("; ") + error.what();
@@ -334,60 +320,89 @@ struct saving_job {
   }
 };
 
-const std::string weight_has_changed =
-    "training loop: the loss has changed parameter 'weight', which a snapshot copied meanwhile: "
-    "set copies_late = false";
+std::string is_told_of(const std::string& what) {
+  return "training loop: the loss has changed " + what +
+         ", which a snapshot copied meanwhile: set copies_late = false";
+}
+
+TEST_CASE("a loss that changes what is copied is told so", "[torch]") {
+  const auto what = GENERATE(std::string("parameter 'weight'"),
+                             std::string("'optimizer.state.0.momentum_buffer'"),
+                             std::string("'kept.average.weight'"));
+  const bool copies_late = GENERATE(true, false);
+  const tests::temporary_folder place;
+  saving_job job{place.path, [&](copied_things& all, std::uint64_t step) {
+                   if (step != 3) return;
+                   const torch::NoGradGuard no_grad;
+                   if (what == "parameter 'weight'") {
+                     all.model->weight.clamp_(-1, 1);
+                   } else if (what == "'kept.average.weight'") {
+                     all.average.update();
+                   } else {
+                     all.momentum_of_weight().momentum_buffer().zero_();
+                   }
+                 }};
+  job.copies_late = copies_late;
+  const auto said = run_ranks(1, job);
+  REQUIRE(said[0] == "no snapshot in " + place.path + ": starting at epoch 1; " +
+                         (copies_late ? is_told_of(what) + "; step 1" : "step 4"));
+}
 
 TEST_CASE("a snapshot is not there before it is known that no loss has changed it", "[torch]") {
   const tests::temporary_folder place;
   const auto first = run_ranks(1, [&](const environment& here) -> std::string {
     hooked_disk disk;
-    std::promise<void> is_written;
-    std::once_flag told;
-    disk.before_sync = [&](const std::string& path) {
-      if (path.ends_with("/snapshot-000001-000002"))
-        std::call_once(told, [&] { is_written.set_value(); });
-    };
-    return saving_job{place.path, 1,
-                      [&](torch::nn::Linear& model, std::uint64_t step) {
-                        if (step != 3) return;
-                        const torch::NoGradGuard no_grad;
-                        model->weight.clamp_(-1, 1);
-                        is_written.get_future().wait();
-                      },
-                      &disk}(here);
+    const auto is_written = disk.when_synced("/snapshot-000001-000002");
+    saving_job job{place.path, [&](copied_things& all, std::uint64_t step) {
+                     if (step != 3) return;
+                     const torch::NoGradGuard no_grad;
+                     all.model->weight.clamp_(-1, 1);
+                     is_written.wait();
+                   }};
+    job.files = &disk;
+    return job(here);
   });
   REQUIRE(first[0] == "no snapshot in " + place.path + ": starting at epoch 1; " +
-                          weight_has_changed + "; step 1");
-  const auto rest = run_ranks(1, saving_job{place.path, 2, {}, &posix_file_system()});
+                          is_told_of("parameter 'weight'") + "; step 1");
+  const auto rest = run_ranks(1, saving_job{place.path, {}, 2});
   REQUIRE(rest[0] == "resuming from snapshot " + place.path +
                          "/snapshot-000001-000001 at epoch 1, in its middle; step 4");
 }
 
-TEST_CASE("what is copied stays, whatever data a loss gives to its parameter", "[torch]") {
+TEST_CASE("what is copied stays, whatever the loss puts in its place", "[torch]") {
+  const bool is_parameter = GENERATE(true, false);
   const tests::temporary_folder place;
   const auto said = run_ranks(1, [&](const environment& here) -> std::string {
     bool is_freed = false, was_freed_in_loss = false;
-    auto text = saving_job{
-        place.path, 1,
-        [&](torch::nn::Linear& model, std::uint64_t step) {
-          const torch::NoGradGuard no_grad;
-          if (step == 1) {
-            auto* const values = new float[2]{1, 2};
-            model->weight.set_data(torch::from_blob(values, {1, 2}, [&is_freed, values](void*) {
-              is_freed = true;
-              delete[] values;
-            }));
-          } else if (step == 2) {
-            model->weight.set_data(torch::ones({1, 2}));
-            was_freed_in_loss = is_freed;
-          }
-        },
-        &posix_file_system()}(here);
+    const auto is_told_when_freed = [&is_freed] {
+      auto* const values = new float[2]{1, 2};
+      return torch::from_blob(values, {1, 2}, [&is_freed, values](void*) {
+        is_freed = true;
+        delete[] values;
+      });
+    };
+    const saving_job job{place.path, [&](copied_things& all, std::uint64_t step) {
+                           const torch::NoGradGuard no_grad;
+                           if (is_parameter && step == 1) {
+                             all.model->weight.set_data(is_told_when_freed());
+                           } else if (is_parameter && step == 2) {
+                             all.model->weight.set_data(torch::ones({1, 2}));
+                             was_freed_in_loss = is_freed;
+                           } else if (step == 2) {
+                             all.momentum_of_weight().momentum_buffer(is_told_when_freed());
+                           } else if (step == 3) {
+                             all.optimizer.state().clear();
+                             was_freed_in_loss = is_freed;
+                           }
+                         }};
+    auto text = job(here);
     return text + (was_freed_in_loss ? ", freed at once" : is_freed ? ", freed later" : ", kept");
   });
+  // The state that is put in its place is no change of what is copied.
   REQUIRE(said[0] == "no snapshot in " + place.path + ": starting at epoch 1; " +
-                         weight_has_changed + "; no snapshot, freed later");
+                         (is_parameter ? is_told_of("parameter 'weight'") + "; no snapshot"
+                                       : std::string("step 4")) +
+                         ", freed later");
 }
 
 TEST_CASE("gradients that are not finite halve the scale and make no step", "[torch]") {

@@ -1,8 +1,7 @@
-// The loop without LibTorch: what it trains is a count of samples.
 #include "worker/training/loop_driver.hpp"
 
 #include "tests/support/catch.hpp"
-#include "tests/worker/snapshot/ranks_on_threads.hpp"
+#include "tests/worker/training/loop_under_test.hpp"
 #include "worker/training/data_loader.hpp"
 
 #include <algorithm>
@@ -12,10 +11,7 @@
 #include <fstream>
 #include <future>
 #include <mutex>
-#include <set>
-#include <sstream>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 namespace ddprun::tests {
@@ -26,93 +22,6 @@ using namespace std::chrono_literals;
 
 struct lost_itself : std::runtime_error {
   using std::runtime_error::runtime_error;
-};
-
-// Remembers which samples it has seen: that is its model.
-class counting_work final : public loop_work {
- public:
-  std::vector<std::string> calls;
-  std::vector<std::size_t> seen;
-  std::function<void(std::uint64_t step)> in_step, after_step;  // of all epochs
-  std::function<void(std::uint64_t epoch, std::span<const sample_span> passes)> in_epoch_begin;
-  std::function<void(std::uint64_t epoch, sample_span pass)> in_pass;
-  std::function<void(std::uint64_t epoch)> in_epoch_end;
-  std::function<bool(bool here)> any_of_all;  // none: this rank is alone
-  bool is_stopped = false;                    // somewhere, at the next question
-  std::set<std::thread::id> copied_on;        // what may be late
-  std::function<void()> before_copy;          // of that
-  std::string changed;                        // of that, meanwhile
-  std::vector<std::size_t> looked;            // for that: how much was copied by then
-  std::atomic<std::size_t> copies = 0;
-
-  snapshot_state view() override {
-    kept_.clear();
-    for (const auto sample : seen)
-      kept_ += std::to_string(sample) + " ";
-    snapshot_state state;
-    state.replicated.tensors.push_back(bytes_tensor("model", kept_));
-    state.own.tensors.push_back(bytes_tensor("generator", "of a rank"));
-    state.replicated.tensors.push_back(bytes_tensor("optimizer", "12345678"));
-    auto& late = state.replicated.tensors.back();
-    late.may_be_late = true;
-    late.copy = [this, bytes = late.bytes](char* to) {
-      if (before_copy) before_copy();
-      copied_on.insert(std::this_thread::get_id());
-      bytes.copy(to, bytes.size());
-      ++copies;
-    };
-    return state;
-  }
-  std::string changed_since_view() override {
-    looked.push_back(copies);
-    return changed;
-  }
-  void set_wait_until_copied(std::function<void()> wait) override { wait_ = std::move(wait); }
-  void load(const resumed_snapshot& from) override {
-    std::istringstream words{std::string(from.replicated.find("model")->bytes)};
-    seen.clear();
-    for (std::size_t sample = 0; words >> sample;)
-      seen.push_back(sample);
-    calls.push_back("load");
-  }
-  bool is_alike(std::string_view) override { return false; }  // each rank has its own samples
-  void warm_up(sample_span pass) override {
-    calls.push_back("warm up with " + std::to_string(pass.size()));
-  }
-  void begin_epoch(std::uint64_t epoch, std::uint64_t steps,
-                   std::span<const sample_span> passes) override {
-    if (in_epoch_begin) in_epoch_begin(epoch, passes);
-    calls.push_back("begin " + std::to_string(epoch) + " of " + std::to_string(steps));
-  }
-  void step(std::uint64_t epoch, std::uint64_t step, std::span<const sample_span> passes) override {
-    if (in_step) in_step(step);
-    for (const auto& pass : passes) {
-      if (in_pass) in_pass(epoch, pass);
-      seen.insert(seen.end(), pass.begin(), pass.end());
-    }
-    if (wait_) wait_();
-  }
-  void undo_step() override { calls.push_back("undo"); }
-  void let_go() override { calls.push_back("let go"); }
-  void end_step(const step_end& done) override {
-    if (after_step) after_step(done.step);
-  }
-  void end_epoch(const epoch_end& done) override {
-    if (in_epoch_end) in_epoch_end(done.epoch);
-    calls.push_back("end " + std::to_string(done.epoch) + " with " + std::to_string(done.samples));
-  }
-  named_meters take_meters() override { return {}; }
-  void average(named_meters&) override {}
-  void ask(const loop_word& own) override {
-    asked_ = {own.stop_has_come || is_stopped, own.save_is_due};
-  }
-  loop_word answer() override { return asked_; }
-  bool any(bool here) override { return any_of_all ? any_of_all(here) : here; }
-
- private:
-  std::string kept_;
-  loop_word asked_;
-  std::function<void()> wait_;
 };
 
 // Where ranks on threads put their words together, until one is lost.
@@ -149,50 +58,6 @@ class meeting {
   bool found_ = false, answer_ = false, is_lost_ = false;
 };
 
-struct loop_under_test : job_under_test {
-  const stop_request stop;
-  std::vector<std::string> told;  // by rank 0
-  round_number round = 0;
-
-  training_loop_options looping() {
-    training_loop_options made;
-    made.samples = 24;
-    made.batch_size = 4;
-    made.epochs = 3;
-    made.shuffle = false;
-    made.folder = folder;
-    made.stop = &stop;
-    made.shows_progress = false;
-    made.tell = [this](std::string_view line) { told.emplace_back(line); };
-    made.on_message = messages.handler();
-    made.files = &disk;
-    return made;
-  }
-  // The job, started once more. Empty: it has ended in order.
-  std::string run(counting_work& work, const training_loop_options& with) {
-    loop_driver loop(lone_rank(++round, instance), with, work);
-    try {
-      loop.run();
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-    is_done = loop.is_done();
-    status = loop.status();
-    return "";
-  }
-  std::string saved(const std::string& name) const { return "snapshot saved at " + folder + name; }
-
-  bool is_done = false;
-  int status = -1;
-};
-
-std::vector<std::size_t> in_order(std::size_t epochs, std::size_t samples = 24) {
-  std::vector<std::size_t> all;
-  for (std::size_t at = 0; at < epochs * samples; ++at)
-    all.push_back(at % samples);
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("a loop goes through its epochs and saves each", "[training]") {
@@ -213,74 +78,6 @@ TEST_CASE("a loop goes through its epochs and saves each", "[training]") {
   CHECK((test.is_done && again.calls == std::vector<std::string>{"load"}));
   CHECK(test.told.back() ==
         "snapshot " + test.folder + "/snapshot-000001-000018: all 3 epochs are done");
-}
-
-TEST_CASE("what may be late is not copied by the thread that trains", "[training]") {
-  loop_under_test test;
-  counting_work work;
-  auto with = test.looping();
-  with.copies_late = GENERATE(true, false);
-  REQUIRE(test.run(work, with).empty());
-  CHECK(work.copied_on.size() == 1);
-  CHECK(work.copied_on.contains(std::this_thread::get_id()) == !with.copies_late);
-}
-
-TEST_CASE("what has changed while it was copied becomes no snapshot", "[training]") {
-  const bool is_in_step = GENERATE(true, false);
-  loop_under_test test;
-  counting_work work;
-  auto with = test.looping();
-  with.epochs = 1;
-  with.save.steps = 2;
-  std::promise<void> is_written;
-  std::once_flag told;
-  test.disk.before_sync = [&](const std::string& path) {
-    if (path.ends_with("/snapshot-000001-000004"))
-      std::call_once(told, [&] { is_written.set_value(); });
-  };
-  work.in_step = [&](std::uint64_t step) {
-    if (!is_in_step || step != 5) return;
-    is_written.get_future().wait();
-    work.changed = "parameter 'weight'";
-  };
-  // No step comes after what is saved then.
-  work.in_epoch_end = [&](std::uint64_t) { work.changed = "parameter 'weight'"; };
-  CHECK(test.run(work, with) ==
-        "training loop: the loss has changed parameter 'weight', which a snapshot copied "
-        "meanwhile: set copies_late = false");
-  test.disk.before_sync = nullptr;
-  counting_work again;
-  REQUIRE(test.run(again, with).empty());
-  REQUIRE(test.told.size() > 2);
-  const auto from = "resuming from snapshot " + test.folder + "/snapshot-000001-00000";
-  const auto resumed = [&](const std::string& line) { return line.starts_with(from); };
-  const auto found = std::find_if(test.told.begin(), test.told.end(), resumed);
-  REQUIRE(found != test.told.end());
-  CHECK(found->substr(from.size(), 1) == (is_in_step ? "2" : "4"));
-  CHECK(again.seen == in_order(1));
-}
-
-TEST_CASE("what is copied is let go of before an error leaves the loop", "[training]") {
-  const auto grace = GENERATE(0ms, 20s);
-  loop_under_test test;
-  counting_work work;
-  auto with = test.looping();
-  with.save.steps = 2;
-  with.emergency_grace = grace;
-  std::promise<void> is_lost;
-  work.before_copy = [lost = is_lost.get_future().share()] { lost.wait(); };
-  work.in_step = [&](std::uint64_t step) {
-    if (step != 3) return;
-    is_lost.set_value();
-    throw process_group_error("Connection closed by peer");
-  };
-  loop_driver loop(lone_rank(1, test.instance), with, work);
-  CHECK_THROWS_AS(loop.run(), process_group_error);
-  if (grace == 0ms) {
-    CHECK(work.looked == std::vector<std::size_t>{1});
-  } else {
-    CHECK(work.copies == 2);  // of step 2, and of the emergency
-  }
 }
 
 TEST_CASE("several passes are one step, and the last one of an epoch may have fewer",
@@ -475,10 +272,13 @@ TEST_CASE("a snapshot of another program is refused", "[training]") {
   CHECK(said.find("it does not say which samples were used") != std::string::npos);
 }
 
-// Of three ranks one ends in a step, at its end or at an epoch's; the others lose it there.
+// Of three ranks one ends in a step, at an epoch's end, or once that is over on all; the others
+// lose it there.
 TEST_CASE("the ranks that are left lose no step", "[training]") {
   const std::uint32_t dead = GENERATE(0u, 2u);
-  const bool is_within = GENERATE(true, false);
+  const auto lost_in =
+      GENERATE(std::string("step"), std::string("epoch's end"), std::string("after it"));
+  const bool is_within = lost_in == "step";
   constexpr std::uint32_t world_size = 3;
   constexpr std::uint64_t last = 4;  // 2 steps an epoch of 24 samples, 4 each
   loop_under_test test;
@@ -501,9 +301,13 @@ TEST_CASE("the ranks that are left lose no step", "[training]") {
         works[rank].in_step = [lose](std::uint64_t step) {
           if (step == last + 1) lose();
         };
-      } else if (is_lost) {
+      } else if (is_lost && lost_in == "epoch's end") {
         works[rank].in_epoch_end = [lose](std::uint64_t epoch) {
           if (epoch == 2) lose();
+        };
+      } else if (is_lost) {
+        works[rank].in_epoch_end = [lose, &work = works[rank]](std::uint64_t epoch) {
+          if (epoch == 2) work.before_answer = lose;
         };
       }
       try {
@@ -523,8 +327,8 @@ TEST_CASE("the ranks that are left lose no step", "[training]") {
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {
     CHECK(ends[rank] == (rank == dead ? "itself" : "Connection closed by peer"));
     const auto& calls = works[rank].calls;
-    const bool undid = std::find(calls.begin(), calls.end(), "undo") != calls.end();
-    CHECK(undid == (is_within && rank != dead));
+    const bool puts_back = std::find(calls.begin(), calls.end(), "put back") != calls.end();
+    CHECK(puts_back == (rank != dead));
     const bool let_go = std::find(calls.begin(), calls.end(), "let go") != calls.end();
     CHECK(let_go == (rank != dead));
   }

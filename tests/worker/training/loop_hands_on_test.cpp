@@ -20,7 +20,7 @@ class step_counter final : public loop_work {
   std::string resumed;  // the model that it was given
   bool was_handed_on = false;
 
-  snapshot_state view() override {
+  snapshot_state view(bool) override {
     model_ = "model after " + std::to_string(steps_) + " steps";
     snapshot_state state;
     state.replicated.tensors.push_back(bytes_tensor("model", model_));
@@ -41,7 +41,7 @@ class step_counter final : public loop_work {
   void step(std::uint64_t, std::uint64_t step, std::span<const sample_span>) override {
     steps_ = step;
   }
-  void undo_step() override {}
+  std::string put_back() override { return ""; }
   void let_go() override {}
   void end_step(const step_end&) override {}
   void end_epoch(const epoch_end&) override {}
