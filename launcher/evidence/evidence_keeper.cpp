@@ -36,6 +36,7 @@ evidence_keeper::evidence_keeper(boost::asio::any_io_executor executor, spawner&
   values.names_hangs = options_.names_hangs;
   values.hang_limit = options_.hang_limit;
   values.environment = options_.environment;
+  if (servers_) values.server_folder = servers_->path();
   values.ask = options_.ask;
   rank_watch::outside given;
   given.living = [this] { return living_ranks(); };

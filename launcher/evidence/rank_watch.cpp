@@ -187,6 +187,7 @@ void rank_watch::gather(std::function<void()> done) {
   }
   asked->memory_files = outside_.memory_files();
   asked->environment = options_.environment;
+  asked->server_folder = options_.server_folder;
   const bool has_limit = options_.limit > std::chrono::milliseconds::zero();
   const std::chrono::milliseconds limit = has_limit ? options_.limit : limit_for_hangs;
   asked->limit = limit - std::min(gathering_slack_max, limit / slack_share);
