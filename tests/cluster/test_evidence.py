@@ -74,7 +74,7 @@ def test_a_python_that_cannot_be_asked_is_looked_into_by_py_spy(cluster, tmp_pat
     spy.write_text(PY_SPY.format(how=how))
     spy.chmod(0o755)
     agent = cluster.agent("node", "--max-restarts", 1, "--max-quick-failures", 0, "--log-dir",
-                          tmp_path / "logs", "--tee", 3, workers=2,
+                          tmp_path / "logs", "--tee", 3, "--evidence", 2 if how else 300, workers=2,
                           command=["--no-python", sys.executable, script],
                           environment={"PATH": f"{spy.parent}:{os.environ['PATH']}"})
     assert agent.wait() == 0, agent.err()

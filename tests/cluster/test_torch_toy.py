@@ -8,7 +8,7 @@ from tests.support.ports import free_port
 from tests.support.workload import Workload, lines_of
 
 TOY = Workload("toy", "04_toy", "toy.py")
-LIMIT = 120
+LIMIT = 240
 BY_HAND = ["--rank", "{rank}", "--world-size", "{world_size}", "--ip", "{master_addr}",
            "--port", "{master_port}"]
 

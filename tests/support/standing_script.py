@@ -15,14 +15,20 @@ COLLECTIVE = '''
 
 
     def all_reduce(step, limit):
-        """Raises what Gloo says when another rank does not come."""
-        world = int(os.environ["WORLD_SIZE"])
+        """Raises what Gloo says when another rank does not come. The limit counts from when all are
+        at this step, however far apart the machine lets them start."""
         attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+        until = None
+
+        def all_are(word):
+            return all(os.path.exists(f"{FOLDER}/{word}.{attempt}.{step}.{rank}")
+                       for rank in range(int(os.environ["WORLD_SIZE"])))
+
         open(f"{FOLDER}/step.{attempt}.{step}.{os.environ['RANK']}", "w").close()
-        until = time.monotonic() + limit
-        while not all(os.path.exists(f"{FOLDER}/step.{attempt}.{step}.{rank}")
-                      for rank in range(world)):
-            if time.monotonic() > until:
+        while not all_are("step"):
+            if until is None and all_are("at"):
+                until = time.monotonic() + limit
+            if until is not None and time.monotonic() > until:
                 raise RuntimeError("[../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] "
                                    "Timed out waiting 1000ms for recv operation to complete")
             time.sleep(0.02)
@@ -52,6 +58,7 @@ SCRIPT = '''
 
 
     for step in range({steps}):
+        (folder / f"at.{{attempt}}.{{step}}.{{rank}}").touch()
         forward(step)
         all_reduce(step, limit)
     print(f"attempt {{attempt}} has ended well", flush=True)
@@ -59,8 +66,8 @@ SCRIPT = '''
 
 
 def write(folder, work, steps=2, limit=3600, later_limit=None):
-    """`limit`: the seconds that a rank waits for the others; `later_limit`: the same after a
-    restart."""
+    """`limit`: seconds that a rank waits for the others, once they are at the same step;
+    `later_limit`: not in its first life."""
     package = folder / "packages" / "torch" / "distributed"
     package.mkdir(parents=True)
     for name in (package.parent, package):
