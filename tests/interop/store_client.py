@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("DDPRUN_BUILD", ROOT / "build"))
-PATIENCE = timedelta(seconds=60)  # longer than anything that works takes
+PATIENCE = timedelta(minutes=5)  # longer than anything that works takes
 
 
 @contextlib.contextmanager
@@ -23,7 +23,7 @@ def running(command):
         yield server
     finally:
         server.stdin.close()
-        code = server.wait(timeout=60)
+        code = server.wait(PATIENCE.total_seconds())
         server.stdout.close()
     assert code == 0
 

@@ -12,7 +12,7 @@ import pytest
 import wire
 from wire import VALIDATE
 
-from tests.support.cluster import resident_kb
+from tests.support.cluster import LIMIT, resident_kb
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("DDPRUN_BUILD", ROOT / "build")).resolve() / "bin"
@@ -53,7 +53,7 @@ def server(request, tmp_path):
     process.stdin.close()  # the end of a store_server
     if request.param == "ddprun-rendezvous":
         process.terminate()
-    assert process.wait(60) == 0
+    assert process.wait(LIMIT) == 0
     process.stdout.close()
 
 

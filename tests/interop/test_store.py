@@ -166,7 +166,7 @@ def test_a_waiter_that_gave_up_does_not_keep_an_item_from_the_next(server):
 @pytest.mark.skipif(not torch_versions.has("barrier"), reason="this PyTorch has no barriers")
 def test_a_barrier_of_the_clients_own(store, server):
     others = [connect(server.port) for _ in range(2)]
-    waits = [in_thread(each.barrier, "b", 3, timedelta(seconds=60)) for each in others]
+    waits = [in_thread(each.barrier, "b", 3, PATIENCE) for each in others]
     store.barrier("b", 3)
     for wait in waits:
         wait()

@@ -18,7 +18,7 @@ from torch.distributed.run import get_args_parser
 from torchrun_options import ALWAYS, ON_GPUS, ROWS, RUNS
 
 from tests.support import pages
-from tests.support.cluster import BIN, ROOT, Program
+from tests.support.cluster import BIN, LIMIT, ROOT, Program
 from tests.support.log_tree import files_below
 from tests.support.ports import free_port
 
@@ -177,7 +177,7 @@ def test_workers_are_given_what_torchrun_gives(cluster, torchrun, run, form):
 
 def ddprun(*words):
     return subprocess.run([BIN / "ddprun", *map(str, words)], capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=LIMIT, check=False)
 
 
 def test_each_option_of_the_installed_torchrun_has_a_row():

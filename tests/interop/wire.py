@@ -8,7 +8,7 @@ PING = struct.pack("<BI", 13, 7)
 PONG = struct.pack("<I", 7)
 GET_NUM_KEYS = b"\7"
 LIST_KEYS = b"\x11"
-PATIENCE = 60  # seconds; longer than anything that works takes
+PATIENCE = 300  # seconds; longer than anything that works takes
 
 
 def text(value):
