@@ -4,13 +4,17 @@
 #include "rendezvous/base/lost_peer.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/worker/torch/ranks.hpp"
+#include "worker/torch/distributed_data_parallel.hpp"
 #include "worker/torch/process_group.hpp"
 
 #include <ATen/ops/ones.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/FakeGuardImpl.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <unistd.h>
 
@@ -104,23 +108,63 @@ TEST_CASE("a group that closes waits for its GPU and shuts its backends down", "
   REQUIRE(said[1] == "synchronize 0;shutdown of 2;closed;synchronize 0;shutdown of 2;");
 }
 
-TEST_CASE("a rank is connected only to the ranks that it communicates with", "[torch]") {
-  constexpr std::uint32_t ranks = 24;
-  const auto said = run_ranks(ranks, [](const environment& here) -> std::string {
-    const std::size_t before = sockets();
-    auto group = process_group::join(here);
-    const bool one = group.any(here.rank == 7);
-    const bool none = group.any(false);
-    const std::size_t now = sockets() - before;
-    group.barrier();
-    return std::to_string(one) + std::to_string(none) + " " + std::to_string(now);
+// How many others a rank is connected with after each of these, and what it has come to.
+std::string talk(const environment& here) {
+  const std::size_t before = sockets();
+  std::string counts;
+  const auto count = [&](const char* what) {
+    counts += std::string(" ") + what + " " + std::to_string(sockets() - before);
+  };
+  auto group = process_group::join(here);
+  count("join");
+  const bool one = group.any(here.rank == 7);
+  const bool none = group.any(false);
+  count("any");
+  group.ask({here.rank == 3, false, false, false});
+  const bool answer = group.answer()[0];
+  count("ask");
+  torch::nn::Linear model(4, 1);
+  worker::distributed_data_parallel parallel(group, *model);
+  for (int step = 0; step < 2; ++step) {
+    parallel.zero_grad();
+    parallel.backward(parallel.forward(model, torch::full({2, 4}, 1.0 + here.rank)).sum());
+  }
+  count("ddp");
+  // The mean of 2 * (1 + rank) over ranks 0 to 23.
+  const bool is_averaged = torch::allclose(model->weight.grad(), torch::full({1, 4}, 25.0));
+  group.barrier();
+  return std::to_string(one) + std::to_string(none) + std::to_string(answer) +
+         std::to_string(is_averaged) + counts;
+}
+
+// The store, where others find this rank, and those at distances 1, 2, 4, 8, 16 on both sides.
+constexpr std::size_t few = 20;
+constexpr std::uint32_t many_ranks = 24;
+
+std::size_t count_after(const std::string& what, const std::string& said) {
+  const auto at = said.find(" " + what + " ");
+  REQUIRE(at != said.npos);
+  return std::stoul(said.substr(at + what.size() + 2));
+}
+
+TEST_CASE("a rank is connected with those that it talks to", "[torch]") {
+  for (const auto& each : run_ranks(many_ranks, talk)) {
+    INFO(each);
+    REQUIRE(each.starts_with("1011 "));
+    for (const char* const what : {"join", "any", "ask", "ddp"})
+      REQUIRE(count_after(what, each) < few);
+  }
+}
+
+TEST_CASE("without lazy connections a rank is connected with all at once", "[torch]") {
+  const auto said = run_ranks(many_ranks, [](const environment& here) {
+    ::setenv("TORCH_GLOO_LAZY_INIT", "0", 1);
+    return talk(here);
   });
   for (const auto& each : said) {
     INFO(each);
-    REQUIRE(each.starts_with("10 "));
-    // The sockets are the store's, the listener, and those to ranks at distances 1, 2, 4, 8, 16
-    // both ways.
-    REQUIRE(std::stoul(each.substr(3)) < 20);
+    REQUIRE(each.starts_with("1011 "));
+    REQUIRE(count_after("join", each) >= many_ranks - 1);
   }
 }
 
