@@ -24,6 +24,7 @@ _CLONE_FILES = 0x400
 _SIGACTION_BYTES_MAX = 512
 _THREADS_MIN = 8  # of the server, which has one for each processor
 _THREADS_SPARE = 16
+_SHARE = 8  # of what may still be started all ranks of a node take one part in so many
 _BEGIN_LIMIT = 5  # seconds; it takes some milliseconds
 
 
@@ -35,6 +36,44 @@ class _Groups(dict):
     def __setitem__(self, group, value):
         super().__setitem__(group, value)
         self.used()
+
+
+def _text_of(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _threads_left(root=""):
+    """How many this user and these cgroups may still have, for each that limits them."""
+    for line in _text_of(f"{root}/proc/self/limits").splitlines():
+        limit = line.split()[2:3] if line.startswith("Max processes") else []
+        if limit and limit[0].isdigit():
+            yield int(limit[0])
+    for line in _text_of(f"{root}/proc/self/cgroup").splitlines():
+        _, kinds, path = line.split(":", 2)
+        if kinds and "pids" not in kinds.split(","):
+            continue
+        top = f"{root}/sys/fs/cgroup/pids" if kinds else f"{root}/sys/fs/cgroup"
+        while True:
+            most, now = (_text_of(f"{top}{path}/pids.{one}").strip() for one in ("max", "current"))
+            if most.isdigit() and now.isdigit():
+                yield int(most) - int(now)
+            if not path.strip("/"):
+                break
+            path = path.rpartition("/")[0]
+
+
+def _threads_of_server():
+    return max(_THREADS_MIN, os.sysconf("SC_NPROCESSORS_ONLN")) + _THREADS_SPARE
+
+
+def _is_modest(ranks, root=""):
+    """Whether what the servers of a node take is little: else the script may lack it later."""
+    taken = ranks * _threads_of_server()
+    return all(_SHARE * taken <= left for left in _threads_left(root))
 
 
 def _has_room(thread):
@@ -49,7 +88,7 @@ def _has_room(thread):
         if len(ended) == len(started):
             is_over.release()
 
-    count = max(_THREADS_MIN, os.sysconf("SC_NPROCESSORS_ONLN")) + _THREADS_SPARE
+    count = _threads_of_server()
     is_over.acquire()
     with gate:
         try:
@@ -173,7 +212,10 @@ class _Opening:
         server = getattr(sys.modules.get("torch._C._distributed_c10d"), "_WorkerServer", None)
         ctypes = sys.modules.get("ctypes")
         is_ours = os.getpid() == self._process  # and no child's that the script has forked
-        if server is None or ctypes is None or not is_ours or not _has_room(self._thread):
+        if server is None or ctypes is None or not is_ours:
+            return
+        ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
+        if not _is_modest(int(ranks) if ranks.isdigit() else 1) or not _has_room(self._thread):
             return
         path = os.path.join(self._folder, str(self._process))
         is_done = self._thread.allocate_lock()

@@ -1,10 +1,13 @@
 """What PyTorch's worker server and flight recorder add to the evidence and to the naming of hangs,
 with PyTorch itself over Gloo."""
 
+import _thread
+import importlib
 import json
 import re
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed here")
 pytestmark = pytest.mark.trains
 
 LIMIT = 300
+ROOT = Path(__file__).resolve().parents[2]
 
 SCRIPT = """import ctypes
 import os
@@ -186,13 +190,12 @@ def test_a_script_sees_none_of_it(cluster, tmp_path):
         (count,) = re.findall(r"servers (\d+)", agent.out())
         servers.append(int(count))
         seen.append(json.loads(re.sub(" at 0x[0-9a-f]+", "", line.partition("seen ")[2])))
-        errors.append([line for line in (agent.out() + agent.err()).splitlines()
-                       if "worker" in line.lower() and "c10d" in line])
+        errors.append("WorkerServer.cpp" in agent.out() + agent.err())
     assert servers == [0, 1]
     finders = [one.pop("finders") for one in seen[1][1:3]]
     assert finders == [[], []] and seen[0][1].pop("finders") == seen[0][2].pop("finders") == []
     assert seen[0] == seen[1]
-    assert errors == [[], []]
+    assert errors == [False, False]
     cluster.nothing_left()
 
 
@@ -222,6 +225,52 @@ print("ends", [os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in child
     assert agent.wait(LIMIT) == 0, agent.err()
     assert "ends [2, 2]" in agent.out()
     cluster.nothing_left()
+
+
+class FewThreads:
+    """Of _thread; the system gives so many threads and no more."""
+
+    def __init__(self, left):
+        self.left = left
+        self.allocate_lock = _thread.allocate_lock
+
+    def start_new_thread(self, *call):
+        if self.left == 0:
+            raise RuntimeError("can't start new thread")
+        self.left -= 1
+        return _thread.start_new_thread(*call)
+
+
+def test_where_threads_are_short_there_is_no_server(monkeypatch):
+    """PyTorch's would end the process if one of its threads could not be started."""
+    monkeypatch.syspath_prepend(ROOT / "launcher" / "evidence")
+    has_room = importlib.import_module("ddprun_server")._has_room
+    assert not has_room(FewThreads(0)) and not has_room(FewThreads(9))
+    assert has_room(FewThreads(100_000))
+
+
+@pytest.mark.parametrize("files, is_modest", [
+    ({}, True),
+    ({"proc/self/limits": "Max processes   100000000   200000000   processes\n"}, True),
+    ({"proc/self/limits": "Max processes   100   100000000   processes\n"}, False),
+    ({"proc/self/limits": "Max processes   unlimited   unlimited   processes\n"}, True),
+    ({"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/pids.max": "max\n",
+      "sys/fs/cgroup/a/pids.max": "100000000\n", "sys/fs/cgroup/a/pids.current": "99999900\n"},
+     False),
+    ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/pids.max": "100000000\n",
+      "sys/fs/cgroup/pids.current": "7\n"}, True),
+    # Of a container that does not see the folder of its host.
+    ({"proc/self/cgroup": "3:cpu:/x\n2:pids:/docker/4711\n",
+      "sys/fs/cgroup/pids/pids.max": "100\n", "sys/fs/cgroup/pids/pids.current": "1\n"}, False),
+])
+def test_the_server_takes_little_of_the_threads_that_are_left(monkeypatch, tmp_path, files,
+                                                              is_modest):
+    monkeypatch.syspath_prepend(ROOT / "launcher" / "evidence")
+    server = importlib.import_module("ddprun_server")
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert server._is_modest(8, str(tmp_path)) == is_modest
 
 
 HOSTILE = {

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ class WarmAgent:
         self.environment = dict(environment)
         self.files = []
         self.record = self.memory_file(b"")
-        self.imported = self.memory_file(b"")
+        self.servers = tempfile.TemporaryDirectory()  # in which PyTorch listens
         self.zygote = None
         self.rank_names = list(RANK_NAMES)
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -108,7 +109,8 @@ class WarmAgent:
         environment = self.variables(**more)
         if is_recorded:
             path = self.site("import ddprun_site, ddprun_recorder\n"
-                             f"ddprun_recorder.begin({literal(self.record)}, 0)\n")
+                             f"ddprun_recorder.begin({literal(self.record)}, 0, "
+                             f"{literal(self.servers.name)})\n")
             environment["PYTHONPATH"] = self.path_with(path)
         done = subprocess.run(self.command, env=environment, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, preexec_fn=begin, check=False)
@@ -119,8 +121,8 @@ class WarmAgent:
         if self.zygote is None:
             names = ", ".join(literal(name) for name in self.rank_names)
             call = (f"import ddprun_site, ddprun_zygote\nddprun_zygote.hold({os.getpid()}, "
-                    f"{literal(self.record)}, {literal(self.imported)}, [{names}], "
-                    f"{list(excluded)!r}, 0)\n")
+                    f"{literal(self.record)}, [{names}], {list(excluded)!r}, 0, "
+                    f"{literal(self.servers.name)})\n")
             path = self.path_with(self.site(call))
             self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self.zygote = subprocess.Popen(
