@@ -66,8 +66,8 @@ SCRIPT = '''
 
 
 def write(folder, work, steps=2, limit=3600, later_limit=None):
-    """`limit`: seconds that a rank waits for the others, once they are at the same step;
-    `later_limit`: not in its first life."""
+    """`limit`: the seconds that a rank waits for the others, from when all are at the same step;
+    `later_limit`: the same after a restart."""
     package = folder / "packages" / "torch" / "distributed"
     package.mkdir(parents=True)
     for name in (package.parent, package):

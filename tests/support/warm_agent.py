@@ -54,6 +54,7 @@ class WarmAgent:
         self.environment = dict(environment)
         self.files = []
         self.record = self.memory_file(b"")
+        self.imported = self.memory_file(b"")
         self.servers = tempfile.TemporaryDirectory()  # in which PyTorch listens
         self.zygote = None
         self.rank_names = list(RANK_NAMES)
@@ -121,8 +122,8 @@ class WarmAgent:
         if self.zygote is None:
             names = ", ".join(literal(name) for name in self.rank_names)
             call = (f"import ddprun_site, ddprun_zygote\nddprun_zygote.hold({os.getpid()}, "
-                    f"{literal(self.record)}, [{names}], {list(excluded)!r}, 0, "
-                    f"{literal(self.servers.name)})\n")
+                    f"{literal(self.record)}, {literal(self.imported)}, [{names}], "
+                    f"{list(excluded)!r}, 0, {literal(self.servers.name)})\n")
             path = self.path_with(self.site(call))
             self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self.zygote = subprocess.Popen(

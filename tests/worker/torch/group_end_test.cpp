@@ -147,7 +147,7 @@ std::size_t count_after(const std::string& what, const std::string& said) {
   return std::stoul(said.substr(at + what.size() + 2));
 }
 
-TEST_CASE("a rank is connected with those that it talks to", "[torch]") {
+TEST_CASE("a rank is connected only to the ranks that it communicates with", "[torch]") {
   for (const auto& each : run_ranks(many_ranks, talk)) {
     INFO(each);
     REQUIRE(each.starts_with("1011 "));
