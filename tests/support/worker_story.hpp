@@ -4,7 +4,6 @@
 //
 // In every story it checks the invariants: one final report for each worker, no report after the
 // last, no reaping of a live process, and no missed deadline.
-// worker, none after the last, nobody reaped who lives, and no deadline that has passed.
 #pragma once
 
 #include "launcher/process/worker_group_machine.hpp"
