@@ -19,7 +19,7 @@ std::string text_of_failure(std::uint64_t epoch, sample_span samples, const std:
     text += (at == 0 ? "" : ", ") + std::to_string(samples[at]);
   if (samples.size() > samples_told)
     text += " and " + std::to_string(samples.size() - samples_told) + " more";
-  // LibTorch's texts go on with a stack of C++ frames.
+  // LibTorch's texts continue with a C++ stack trace.
   return text + " of epoch " + std::to_string(epoch) + ": " + reason.substr(0, reason.find('\n'));
 }
 
@@ -44,7 +44,7 @@ batch_queue::batch_queue(queue_function load, const data_loader_options& options
     }
   } catch (const std::bad_alloc&) {
     error = no_memory();
-  } catch (const std::length_error&) {  // more than any memory has room for
+  } catch (const std::length_error&) {  // more than any memory can hold
     error = no_memory();
   }
   if (!error) return;
@@ -72,7 +72,7 @@ void batch_queue::end_workers() {
 }
 
 void batch_queue::begin(std::uint64_t epoch, std::span<const sample_span> passes) {
-  // A copy: one that is under way when an epoch is left uses it still.
+  // Copy the passes: a batch of the previous epoch may still be loading from its own plan.
   auto made = std::make_shared<plan>();
   made->epoch = epoch;
   for (const sample_span& pass : passes)
@@ -148,7 +148,7 @@ void batch_queue::run() {
     lock.unlock();
     outcome made = load(of->epoch, of->passes[at]);
     lock.lock();
-    // Another epoch may have begun meanwhile, or a later pass been taken.
+    // Meanwhile another epoch may have begun, or a later pass may have been taken: then drop it.
     if (of != plan_ || at < next_to_take_) continue;
     ready_[at] = std::move(made);
     changed_.notify_all();

@@ -31,7 +31,7 @@ bool loop_decisions::asks(const loop_moment& at) const {
 loop_decision loop_decisions::decide(const loop_moment& at, const loop_word& of_all,
                                      time_point now) {
   loop_decision made;
-  // There is nothing left to stop after the last step.
+  // After the last step there is nothing left to stop.
   made.stops = of_all.stop_has_come && !at.ends_all;
   made.saves = of_all.stop_has_come || of_all.save_is_due || is_due(at.step, when_.steps) ||
                (at.ends_epoch && (at.ends_all || is_due(at.epoch, when_.epochs)));

@@ -1,9 +1,9 @@
-// What a training loop does after a step: does it save, does it stop? All ranks must come to the
-// same, and know different things: a signal has come to one of them, and their clocks differ. So
-// each says what it knows, they put that together, and each decides by the sum, the number of the
-// step and the epoch, which are the same everywhere.
+// Decides what a training loop does after a step: whether it saves, and whether it stops. All ranks
+// must decide the same, but they know different things: a signal reaches only one of them, and
+// their clocks differ. So each says what it knows, the ranks combine that, and each decides by the
+// combination, the step and the epoch, which are the same on all ranks.
 //
-// Rank 0's clock is the one that counts.
+// Only rank 0's clock counts.
 //
 // Pure. Thread rule: one thread.
 #pragma once
@@ -15,24 +15,24 @@
 
 namespace ddprun::worker {
 
-// When a snapshot is saved, besides the end of all and a stop; 0: not by this.
+// When to save, in addition to the end of training and a stop. 0 turns a criterion off.
 struct save_times {
-  std::uint64_t steps = 0;                // after each so many, counted over all epochs
-  std::uint64_t epochs = 1;               // after each so many
+  std::uint64_t steps = 0;                // every so many steps, counted over all epochs
+  std::uint64_t epochs = 1;               // every so many epochs
   std::chrono::milliseconds interval{0};  // after so much time, by rank 0's clock
 };
 
-// What one rank knows, or one of all.
+// What one rank knows, or all ranks combined.
 struct loop_word {
   bool stop_has_come = false;
   bool save_is_due = false;
   bool operator==(const loop_word&) const = default;
 };
 
-// Where a loop is, after a step.
+// The position of a loop after a step.
 struct loop_moment {
-  std::uint64_t step = 0;   // how many are done, over all epochs
-  std::uint64_t epoch = 1;  // the one that the step is of: from 1
+  std::uint64_t step = 0;   // steps done, over all epochs
+  std::uint64_t epoch = 1;  // the epoch of the step, from 1
   bool ends_epoch = false;
   bool ends_all = false;  // the last epoch
 };
@@ -45,24 +45,24 @@ struct loop_decision {
 
 class loop_decisions {
  public:
-  // `ask_interval` steps lie between two questions to all ranks, at least 1: else
-  // std::invalid_argument.
+  // `ask_interval` is the number of steps between two questions to all ranks; std::invalid_argument
+  // if it is less than 1.
   loop_decisions(const save_times& when, std::uint64_t ask_interval, std::uint32_t rank,
                  time_point now);
 
-  // What this rank has to tell.
+  // What this rank contributes.
   loop_word word(bool stop_has_come, time_point now) const;
-  // Whether the ranks put their words together after this step. After the last one of an epoch
-  // they do so when the epoch's end is through, too.
+  // True if the ranks combine their words after this step. For the last step of an epoch they do so
+  // after the end of the epoch instead.
   bool asks(const loop_moment& at) const;
-  // By what all ranks have said. Within an epoch, or, with `ends_epoch`, when its end is through.
+  // Decides by the combined words: within an epoch, or with `ends_epoch` after its end.
   loop_decision decide(const loop_moment& at, const loop_word& of_all, time_point now);
 
  private:
   save_times when_;
   std::uint64_t ask_interval_;
   bool has_the_clock_;
-  time_point saved_at_;  // or begun
+  time_point saved_at_;  // when the last save, or the loop, began
 };
 
 }  // namespace ddprun::worker

@@ -1,4 +1,4 @@
-// Batches that are loaded ahead: the same ones in the same order, however many threads load them.
+// Batches that are loaded ahead are the same, in the same order, with any number of threads.
 #include "worker/training/data_loader.hpp"
 
 #include "tests/support/catch.hpp"
@@ -52,7 +52,7 @@ TEST_CASE("batches come in the order of the passes with any number of workers", 
   data_loader<std::string> loader(batch_of, {workers, 2});
   const epoch_of_passes all(20);
   for (const std::uint64_t epoch : {1, 2}) {
-    // As after a resume: from the middle on.
+    // As after a resume, start in the middle.
     const auto left = std::span(all.passes).subspan(epoch == 1 ? 7 : 0);
     loader.begin(epoch, left);
     for (const auto& pass : left)
@@ -135,7 +135,7 @@ TEST_CASE("an epoch may be left while its batches are loaded", "[training]") {
   auto left = std::make_unique<epoch_of_passes>(5);
   loader.begin(1, left->passes);
   is_loading.get_future().wait();
-  left.reset();  // whose samples a worker still reads
+  left.reset();  // a worker is still reading its samples
   const epoch_of_passes next(3);
   loader.begin(2, next.passes);
   may_load.set_value();
@@ -173,12 +173,12 @@ TEST_CASE("a batch that is not ahead is loaded where it is asked for", "[trainin
       },
       {1, 2});
   const epoch_of_passes all(4);
-  CHECK(loader.take(9, all.passes[2]) == batch_of(9, all.passes[2]));  // nothing has begun
+  CHECK(loader.take(9, all.passes[2]) == batch_of(9, all.passes[2]));  // no epoch has begun
   CHECK(loaded_by == std::this_thread::get_id());
   loader.begin(1, all.passes);
   CHECK(loader.take(9, all.passes[0]) == batch_of(9, all.passes[0]));
   CHECK(loader.take(1, all.passes[0]) == batch_of(1, all.passes[0]));
-  // A pass that nobody takes is dropped with the one behind it.
+  // A pass that is not taken is dropped when a later one is.
   CHECK(loader.take(1, all.passes[2]) == batch_of(1, all.passes[2]));
   CHECK(loader.take(1, all.passes[1]) == batch_of(1, all.passes[1]));
   CHECK(loader.take(1, all.passes[3]) == batch_of(1, all.passes[3]));
@@ -195,7 +195,7 @@ TEST_CASE("a signal never interrupts a worker that loads", "[training]") {
   const epoch_of_passes all(1);
   loader.begin(1, all.passes);
   CHECK(loader.take(1, all.passes[0]));
-  CHECK_FALSE(loader.take(2, all.passes[0]));  // here
+  CHECK_FALSE(loader.take(2, all.passes[0]));  // loaded on this thread
 }
 
 TEST_CASE("a loader that may load nothing ahead is refused", "[training]") {

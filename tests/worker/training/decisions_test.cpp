@@ -56,13 +56,13 @@ TEST_CASE("rank 0's clock says that a save is due, until there is one", "[traini
   CHECK(first.decide(step(7), {false, true}, start + 61s) == saves);
   CHECK(first.word(false, start + 120s) == loop_word{false, false});
   CHECK(first.word(false, start + 121s) == loop_word{false, true});
-  CHECK(made({}).word(false, start + 1000h) == loop_word{false, false});  // no time was given
+  CHECK(made({}).word(false, start + 1000h) == loop_word{false, false});  // no interval is set
 }
 
 TEST_CASE("ranks whose clocks differ decide alike", "[training]") {
   const save_times when{0, 0, 60s};
   loop_decisions first(when, 1, 0, time_point());
-  loop_decisions second(when, 1, 1, time_point() + 1000h);  // and it goes backwards
+  loop_decisions second(when, 1, 1, time_point() + 1000h);  // with a clock that goes backwards
   std::size_t saved = 0;
   for (std::uint64_t at = 1; at <= 12; ++at) {
     const time_point here = time_point() + at * 10s, there = time_point() + 1000h - at * 1h;
@@ -86,7 +86,7 @@ TEST_CASE("a stop that one rank has heard of saves and stops", "[training]") {
   CHECK(deciding.word(true, {}) == loop_word{true, false});
   CHECK(deciding.decide(step(1), {true, false}, {}) == stops);
   CHECK(deciding.decide(end_of(1), {true, false}, {}) == stops);
-  // All is done: there is nothing left to stop.
+  // After the end of training there is nothing left to stop.
   CHECK(deciding.decide(end_of(2, true), {true, false}, {}) == saves);
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("ranks put their words together after each so many steps", "[training]
   CHECK(each.asks(step(1)));
   CHECK(!third.asks(step(1)));
   CHECK(third.asks(step(3)));
-  // There it is asked when the epoch's end is through.
+  // At the end of an epoch they combine them after its end.
   CHECK(!each.asks(end_of(1)));
   CHECK_THROWS_WITH(loop_decisions({}, 0, 0, {}),
                     "loop_decisions: ask_interval is 0, and must be at least 1");

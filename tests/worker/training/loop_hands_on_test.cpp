@@ -1,4 +1,4 @@
-// Where ranks are on several nodes, the loop has them read each file of a snapshot once.
+// If the ranks are on several nodes, the loop lets them read each file of a snapshot only once.
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/broadcast_of_threads.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
@@ -13,11 +13,11 @@ namespace {
 
 using namespace ddprun::worker;
 
-// What it trains is a count of steps.
+// Its model is a count of steps.
 class step_counter final : public loop_work {
  public:
   explicit step_counter(byte_broadcast to_all) : to_all_(std::move(to_all)) {}
-  std::string resumed;  // the model that it was given
+  std::string resumed;  // the model that it has loaded
   bool was_handed_on = false;
 
   snapshot_state view(bool) override {
