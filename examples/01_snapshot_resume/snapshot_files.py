@@ -32,7 +32,7 @@ def read(folder):
     for rank, record in enumerate(manifest["files"]):
         data = rank_file(folder, rank).read_bytes()
         if xxhash.xxh3_64_hexdigest(data) != record["xxh3"]:
-            sys.exit(f"{rank_file(folder, rank)} is damaged: its bytes do not fit their checksum")
+            sys.exit(f"{rank_file(folder, rank)} is damaged: its bytes do not match their checksum")
     tensors, values = {}, {}
     # Each of these ranks has written a share.
     for rank in manifest.get("replicated", [0]):

@@ -177,7 +177,7 @@ class Snapshots:
             if f"{zlib.crc32(data):08x}" == checksum:
                 return path, torch.load(io.BytesIO(data), weights_only=True)
             self.damaged.add(path)
-            print(f"snapshot {path} skipped: its bytes do not fit their checksum", flush=True)
+            print(f"snapshot {path} skipped: its bytes do not match their checksum", flush=True)
         if files:
             sys.exit(f"no snapshot in {self.folder} can be read; to begin from the start, move the "
                      "damaged ones away")

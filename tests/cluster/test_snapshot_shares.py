@@ -49,8 +49,8 @@ def cut_short(path):
 
 @pytest.mark.parametrize("word", ["resume", "hand-on"])
 @pytest.mark.parametrize("damage, why", [
-    pytest.param(flip_a_byte, "its bytes do not fit their checksum", id="flipped"),
-    pytest.param(cut_short, "it has [0-9]+ bytes and not [0-9]+", id="short"),
+    pytest.param(flip_a_byte, "its bytes do not match their checksum", id="flipped"),
+    pytest.param(cut_short, "it has [0-9]+ bytes instead of [0-9]+", id="short"),
     pytest.param(Path.unlink, "No such file or directory", id="gone")])
 def test_a_damaged_piece_costs_all_ranks_that_snapshot(cluster, tmp_path, damage, why, word):
     folder = tmp_path / "s"

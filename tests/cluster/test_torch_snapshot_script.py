@@ -85,7 +85,7 @@ def test_damage_is_known_and_the_one_before_is_taken(script, tmp_path, capsys):
             file.write(data)
         kept = script.Snapshots(tmp_path)
         assert newest_step(kept) == 10
-        assert f"{newest} skipped: its bytes do not fit" in capsys.readouterr().out
+        assert f"{newest} skipped: its bytes do not match" in capsys.readouterr().out
     os.unlink(kept.all()[0][2])
     with pytest.raises(SystemExit, match="move the damaged ones away"):
         kept.newest()

@@ -1,6 +1,6 @@
 #include "worker/snapshot/checksum.hpp"
 
-// Its code goes into this file: who links this library needs no libxxhash.
+// xxHash is compiled into this file, so that users of the library do not need libxxhash.
 #define XXH_INLINE_ALL
 #include <cinttypes>
 #include <cstdio>

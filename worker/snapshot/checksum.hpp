@@ -1,5 +1,5 @@
-// XXH3 with 64 bits (xxHash 0.8, github.com/Cyan4973/xxHash), which tells a damaged snapshot from a
-// whole one. It finds accidents, not attackers.
+// 64-bit XXH3 (xxHash 0.8, github.com/Cyan4973/xxHash), to detect damaged snapshots. It protects
+// against accidents, not against attackers.
 //
 // Thread rule: one thread per object.
 #pragma once
@@ -19,7 +19,7 @@ class checksum {
   checksum& operator=(checksum&&) noexcept;
 
   void add(std::string_view bytes);
-  // Of all that was added so far.
+  // The checksum of all that was added so far.
   std::uint64_t value() const;
 
  private:
@@ -29,7 +29,8 @@ class checksum {
 
 std::uint64_t checksum_of(std::string_view bytes);
 
-// 16 digits, as `xxhsum -H3` prints it behind "XXH3_"; Python: xxhash.xxh3_64_hexdigest.
+// 16 digits, as `xxhsum -H3` prints them after "XXH3_", and as Python's xxhash.xxh3_64_hexdigest
+// does.
 std::string checksum_text(std::uint64_t value);
 
 }  // namespace ddprun::worker

@@ -1,6 +1,7 @@
-// Makes the checksum of pieces on a thread of its own, while the caller writes them.
+// Computes the checksum of pieces on a thread of its own, while the caller writes them.
 //
-// Thread rule: one thread calls it. Ownership: a piece must stay as it is until wait() or value().
+// Thread rule: one thread calls it. Ownership: a piece must not change until wait() or value()
+// returns.
 #pragma once
 
 #include "worker/snapshot/checksum.hpp"
@@ -26,12 +27,12 @@ class checksum_thread {
     pieces_.push_back(piece);
     changed_.notify_all();
   }
-  // Until nothing that was added is needed any more.
+  // Waits until no added piece is needed any more.
   void wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return pieces_.empty(); });
   }
-  // Of all that was added, which ends it.
+  // Waits, ends the thread, and returns the checksum of all pieces. Call it once.
   std::uint64_t value() {
     wait();
     end();
@@ -51,7 +52,7 @@ class checksum_thread {
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return is_over_ || !pieces_.empty(); });
-      if (is_over_) return;  // what is left is asked for by nobody
+      if (is_over_) return;  // pieces that are left are no longer needed
       const std::string_view piece = pieces_.front();
       lock.unlock();
       sum_.add(piece);
@@ -63,10 +64,10 @@ class checksum_thread {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::string_view> pieces_;  // the first one is under way
+  std::deque<std::string_view> pieces_;  // the first one is being added up
   bool is_over_ = false;
   checksum sum_;
-  std::thread thread_;  // the last one to be made: it uses all others
+  std::thread thread_;  // the last member, because it uses all others
 };
 
 }  // namespace ddprun::worker

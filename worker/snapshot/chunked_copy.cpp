@@ -15,18 +15,18 @@ struct byte_range {
   std::size_t length = 0;
 };
 
-// The chunks under way are those from `emptied_` to `begun_`, one a buffer.
+// Chunks `emptied_` to `begun_` are in transfer, one in each buffer.
 class chunks {
  public:
   chunks(chunk_device& device, const chunk_buffers& buffers, byte_range range)
       : device_(device), buffers_(buffers), range_(range) {}
-  // The buffers are another copy's next: the device must not write to them any more.
+  // The next copy reuses the buffers, so wait until the device no longer writes to them.
   ~chunks() {
     for (; emptied_ < begun_; ++emptied_) {
       try {
         (void)device_.finish(emptied_ % buffers_.count);
       } catch (...) {
-        // What went wrong first is told.
+        // The first error is already being reported.
       }
     }
   }
@@ -69,7 +69,7 @@ void copy_range(chunk_device& device, const chunk_buffers& buffers, byte_range r
   }
 }
 
-// Of whole chunks, the last excepted.
+// Splits the bytes into shares of whole chunks, except for the last one.
 std::vector<byte_range> shares_of(std::size_t bytes, std::size_t chunk, std::size_t lanes) {
   const std::size_t all = (bytes + chunk - 1) / chunk;
   const std::size_t used = std::clamp<std::size_t>(all, 1, lanes);
@@ -103,7 +103,7 @@ void copy_in_chunks(const std::vector<chunk_device*>& lanes, const chunk_buffers
     for (; started < shares.size(); ++started)
       others.emplace_back(copy_share, started);
   } catch (const std::exception&) {
-    // No room for one more thread: this one does what is left, and it takes longer.
+    // Without a further thread this one copies the remaining shares, which takes longer.
   }
   copy_share(0);
   for (; started < shares.size(); ++started)

@@ -1,14 +1,14 @@
-// Copies bytes of a device to host memory through a few small buffers that the device can write to
-// by itself (pinned memory): while one is emptied, the device fills the next. So the pinned memory
-// that it takes is bounded, however large the tensors are.
+// Copies a device's bytes to host memory through a few small buffers that the device can write to
+// by itself (pinned memory): while one buffer is emptied, the device fills the next. The pinned
+// memory is therefore bounded, however large the tensors are.
 //
-// One core cannot empty buffers as fast as a GPU fills them: a copy of several chunks has several
-// lanes, each with a thread, buffers and a share of the bytes of its own.
+// One core cannot empty buffers as fast as a GPU fills them, so a copy of several chunks uses
+// several lanes, each with a thread, buffers and a share of the bytes.
 //
-// Pure: the device is behind `chunk_device`. torch/pinned_staging is the one of LibTorch.
+// Pure: the device is behind `chunk_device`; torch/pinned_staging implements it for LibTorch.
 //
-// Thread rule: one thread for each lane, and none once the call is over. Errors: what the device
-// throws, once it has nothing under way any more.
+// Thread rule: one thread for each lane, which ends with the call. Errors: rethrows what the device
+// throws, after all its transfers have ended.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,19 @@ namespace ddprun::worker {
 class chunk_device {
  public:
   virtual ~chunk_device() = default;
-  // Has the device bring these bytes to the buffer, and does not wait. It was emptied before.
+  // Starts the transfer of these bytes into an emptied buffer, without waiting.
   virtual void begin(std::size_t buffer, std::size_t offset, std::size_t count) = 0;
-  // Waits until the buffer has what was begun for it, which is there until the next begin().
+  // Waits for the buffer's transfer. The bytes stay valid until the next begin() for it.
   virtual const char* finish(std::size_t buffer) = 0;
 };
 
 struct chunk_buffers {
   std::size_t count = 2;  // at least 1
-  std::size_t bytes = 1;  // of each, at least 1; so many are worth a lane, which costs a thread
+  std::size_t bytes = 1;  // of each, at least 1; a lane, and thus a thread, should be worth as many
 };
 
-// On return all `bytes` are at `to`. There is at least one lane, and each has such buffers; a copy
-// of fewer chunks than there are lanes uses the first ones.
+// Copies all `bytes` to `to`. There must be at least one lane, each with such buffers; with fewer
+// chunks than lanes only the first lanes are used.
 void copy_in_chunks(const std::vector<chunk_device*>& lanes, const chunk_buffers& buffers,
                     std::size_t bytes, char* to);
 

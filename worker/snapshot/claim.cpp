@@ -13,9 +13,9 @@ namespace ddprun::worker {
 namespace {
 
 constexpr std::size_t claim_bytes_max = 4096;
-constexpr int attempts_max = 100;  // against others that claim at the same moment
+constexpr int attempts_max = 100;  // retries against processes that claim at the same time
 
-// A claim that a power cut has torn says nothing: whoever wrote it is dead.
+// A claim that was torn by a power cut counts as empty: its writer is dead.
 claimant parse_claim(std::string_view text) {
   claimant found;
   const char* const end = text.data() + text.size();
@@ -32,7 +32,7 @@ std::string folder_above(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// A folder that was made survives a power cut once the one above it is synced.
+// A new folder survives a power cut only after its parent is synced.
 error_code make_folders(file_system& files, const std::string& folder) {
   for (std::size_t slash = folder.find('/', 1);; slash = folder.find('/', slash + 1)) {
     const std::string part = folder.substr(0, slash);
@@ -41,7 +41,7 @@ error_code make_folders(file_system& files, const std::string& folder) {
     const bool is_last = slash == std::string::npos;
     if (made || is_last) {
       const auto error = files.sync_folder(folder_above(part));
-      // One that is there may have been made by somebody who was killed before this.
+      // An existing folder may have been created by a process that was killed before this sync.
       if (error && made) return error;
     }
     if (is_last) return {};
@@ -61,13 +61,13 @@ struct claiming {
     return error;
   }
 
-  // The owner of the greatest claim must not be a newer round of our instance.
+  // Refuses if the greatest claim belongs to a newer round of our instance.
   error_code check_holder(std::uint64_t claim) const {
     if (claim == 0 || who.instance == 0) return {};
     const auto text = files.read(path(claim_name(claim)), claim_bytes_max);
     if (!text) {
-      // Gone already: somebody has claimed after it, and our own claim will collide. What is no
-      // file is no claim.
+      // If it is gone, another process has claimed after it, and our own claim will collide.
+      // Anything but a file is not a claim.
       return has_vanished(text.error()) || text.error() == errc::not_found
                  ? error_code{}
                  : say(text.error(), "cannot read " + path(claim_name(claim)));
@@ -79,7 +79,7 @@ struct claiming {
     return errc::refused;
   }
 
-  // Once. EEXIST: another one was quicker.
+  // One attempt. EEXIST: another process was faster.
   result<std::uint64_t> draw() const {
     const auto names = files.list(folder);
     if (!names) return say(names.error(), "cannot read the snapshot folder " + folder);
@@ -107,7 +107,7 @@ struct claiming {
       (void)files.remove(claim);
       return say(error, "cannot write in the snapshot folder " + folder);
     }
-    // We may have slept since we looked, and others have come and gone meanwhile.
+    // This process may have slept since the listing, while others came and went: look again.
     const auto after = files.list(folder);
     if (!after) return say(after.error(), "cannot read the snapshot folder " + folder);
     for (const auto& name : *after) {
@@ -119,7 +119,7 @@ struct claiming {
       (void)files.remove(claim);
       return system_error(EEXIST);
     }
-    for (const auto& name : *names) {  // what cannot be removed does no harm
+    for (const auto& name : *names) {  // a claim that cannot be removed does no harm
       if (parse_claim_name(name)) (void)files.remove(path(name));
     }
     return generation_max + 1;
@@ -145,7 +145,7 @@ result<std::uint64_t> claim_folder(file_system& files, const std::string& folder
   for (int count = 0; count < attempts_max; ++count) {
     const auto generation = attempt.draw();
     if (generation || !is_system_error(generation.error(), EEXIST)) return generation;
-    // A listing that is shown as it was lacks what is there.
+    // A cached listing may lack the claim that collided: wait for a newer one.
     if (files.names_kept(folder) > std::chrono::milliseconds::zero()) {
       files.pause(std::chrono::seconds(1));
     }

@@ -19,8 +19,8 @@
 namespace ddprun::worker {
 namespace {
 
-// Handed to the disk so many at a time, while the next ones are written: `finish` then waits for
-// the last ones only.
+// Data is handed to the disk in portions of this size while the next portion is written, so that
+// `finish` only waits for the last one.
 constexpr std::size_t write_bytes_max = std::size_t{8} << 20;
 constexpr std::size_t scan_bytes = std::size_t{1} << 20;
 
@@ -35,7 +35,7 @@ class descriptor {
   int number() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
 
-  // NFS and quotas report the errors of earlier writes here.
+  // NFS and quotas report errors of earlier writes here.
   error_code close() {
     const int status = ::close(number_);
     number_ = -1;
@@ -67,7 +67,7 @@ class posix_output final : public output_file {
       bytes.remove_prefix(static_cast<std::size_t>(count));
       unsynced_ += count;
       if (unsynced_ >= static_cast<off_t>(write_bytes_max)) {
-        // A hint: the error of a file system that cannot, or whose disk fails, comes with fsync.
+        // Only a hint: errors of the file system or the disk are reported by fsync.
         (void)::sync_file_range(file_.number(), written_, unsynced_, SYNC_FILE_RANGE_WRITE);
         written_ += std::exchange(unsynced_, 0);
       }
@@ -120,7 +120,7 @@ result<std::string> read_bytes(int file, std::size_t size) {
   return bytes;
 }
 
-// Opens it, and says how long it is. A pipe of that name must not keep us waiting for a writer.
+// Opens a file and returns its length. O_NONBLOCK keeps a pipe from blocking until it has a writer.
 error_code open_file(const std::string& path, std::optional<descriptor>& file, std::size_t& size) {
   file.emplace(open_retrying(path, O_RDONLY | O_NONBLOCK));
   if (!*file) return last_system_error();
@@ -131,7 +131,8 @@ error_code open_file(const std::string& path, std::optional<descriptor>& file, s
   return {};
 }
 
-// What no other machine can change. Others (NFS, Lustre, FUSE...) may remember names.
+// True if no other machine can change it. Other file systems (NFS, Lustre, FUSE...) may cache
+// names.
 bool is_local(const std::string& path) {
   constexpr std::uint32_t xfs = 0x58465342;   // fs/xfs/libxfs/xfs_format.h
   constexpr std::uint32_t f2fs = 0xF2F52010;  // include/linux/f2fs_fs.h
@@ -167,8 +168,8 @@ class posix final : public file_system {
     if (made) return {};
     const error_code error = last_system_error();
     struct stat status {};
-    // What is there already is fine, whatever mkdir says of it (a read-only file system says EROFS
-    // for some, an automounter EACCES).
+    // An existing folder is fine, whatever mkdir reports for it (a read-only file system EROFS, an
+    // automounter EACCES).
     if (::stat(path.c_str(), &status) != 0) return error;
     if (!S_ISDIR(status.st_mode)) return system_error(ENOTDIR);
     return {};
@@ -180,15 +181,15 @@ class posix final : public file_system {
     return std::unique_ptr<output_file>(std::make_unique<posix_output>(number));
   }
 
-  // NFS knows link(), but not renameat2() with RENAME_NOREPLACE.
+  // NFS supports link(), but not renameat2() with RENAME_NOREPLACE.
   error_code rename_to_new(const std::string& from, const std::string& to) override {
     if (::link(from.c_str(), to.c_str()) == 0) {
       ::unlink(from.c_str());
       return {};
     }
     const int number = errno;
-    // NFS sends a request again whose answer was lost, and the second finds what the first has
-    // made.
+    // NFS repeats a request whose reply was lost, and the second one then finds the first one's
+    // result.
     if (number == EEXIST && is_same_file(from, to)) {
       ::unlink(from.c_str());
       return {};
@@ -212,7 +213,8 @@ class posix final : public file_system {
   error_code sync_folder(const std::string& path) override {
     descriptor folder(open_retrying(path, O_RDONLY | O_DIRECTORY));
     if (!folder) return last_system_error();
-    // Some network file systems cannot sync a folder and say EINVAL; their rename is durable.
+    // Some network file systems cannot sync a folder and return EINVAL, but their rename is
+    // durable.
     if (::fsync(folder.number()) != 0 && errno != EINVAL) return last_system_error();
     return {};
   }
@@ -272,7 +274,7 @@ class posix final : public file_system {
     return static_cast<std::uint64_t>(status.st_size);
   }
 
-  // The folder may be the one that is not there yet.
+  // The folder may not exist yet: then its parent decides.
   std::chrono::milliseconds names_kept(const std::string& path) override {
     constexpr std::chrono::seconds nfs_acdirmax{60};
     const std::size_t slash = path.find_last_of('/');

@@ -11,7 +11,7 @@
 namespace ddprun::worker {
 namespace {
 
-// What is on its way at a time: enough to keep a network busy.
+// The size of one broadcast: enough to keep a network busy.
 constexpr std::uint64_t handed_bytes = std::uint64_t{16} << 20;
 
 struct file_in_memory final : mapped_file {
@@ -19,7 +19,7 @@ struct file_in_memory final : mapped_file {
   std::string_view bytes() const override { return content; }
 };
 
-// `from` is the reader's, and empty on other ranks.
+// `from` is empty on all ranks but the reader.
 void hand_on(const byte_broadcast& broadcast, std::uint32_t reader, std::string_view from, char* to,
              std::uint64_t bytes) {
   for (std::uint64_t at = 0; at < bytes; at += handed_bytes) {

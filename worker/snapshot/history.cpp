@@ -23,7 +23,7 @@ std::vector<snapshot_order> newest_first(const std::vector<std::string>& names) 
   return orders;
 }
 
-// How long each is, and what is in it, its rank looks at.
+// Each rank checks the length and content of its own file.
 std::optional<std::string> missing_file(const manifest& content, const name_set& names) {
   for (std::uint32_t rank = 0; rank < content.files.size(); ++rank) {
     std::string name = file_name_in(content.info, rank);
@@ -34,7 +34,7 @@ std::optional<std::string> missing_file(const manifest& content, const name_set&
 
 constexpr std::size_t mark_bytes_max = 4096;
 
-// "instance restarts": who went on from it. One that is torn is nobody's.
+// "instance restarts" of a job that has resumed from it. A torn mark counts for no job.
 std::optional<claimant> parse_mark(std::string_view text) {
   claimant who;
   const char* const end = text.data() + text.size();
@@ -76,15 +76,15 @@ result<manifest> snapshot_history::look_at(snapshot_order order, std::string& wh
   return content;
 }
 
-// Of this run, each at its own restart count. A run that begins anew counts restarts from 0: so the
-// marks of one run are told from those before it where a launcher has no instances. A folder that
-// cannot be listed tells nothing against a snapshot.
+// Counts the failures of this run, each at another restart count. A new run counts restarts from 0,
+// which separates the marks of two runs if the launcher has no instances. If the folder cannot be
+// listed, the snapshot is not distrusted.
 std::size_t snapshot_history::failures_after(const snapshot_info& info) const {
   if (!options_.distrust || !info.tells_progress) return 0;
   const std::string place = path(snapshot_name({info.generation, info.step}));
   const auto names = files_->list(place);
   if (!names) return 0;
-  std::map<std::uint64_t, claimant, std::greater<>> jobs;  // by generation, the newest first
+  std::map<std::uint64_t, claimant, std::greater<>> jobs;  // by generation, newest first
   for (const auto& name : *names) {
     const auto generation = parse_resumed_name(name);
     if (!generation || *generation >= generation_) continue;
@@ -104,7 +104,7 @@ std::size_t snapshot_history::failures_after(const snapshot_info& info) const {
 
 std::string snapshot_history::text_of_failures(std::size_t count) const {
   return (count == 1 ? "a job has" : std::to_string(count) + " jobs have") +
-         " gone on from it and failed within " + std::to_string(options_.trusted_after_steps) +
+         " resumed from it and failed within " + std::to_string(options_.trusted_after_steps) +
          " steps";
 }
 
@@ -124,8 +124,8 @@ void snapshot_history::tell_of_distrust(const snapshot_info& distrusted, std::si
   const auto name_of = [&](const snapshot_info& info) {
     return path(snapshot_name({info.generation, info.step}));
   };
-  std::string text = "snapshot " + name_of(distrusted) + " is distrusted, for " +
-                     text_of_failures(failures) + ": going on from " + name_of(taken);
+  std::string text = "snapshot " + name_of(distrusted) + " is distrusted, because " +
+                     text_of_failures(failures) + ": resuming from " + name_of(taken);
   if (taken.step < distrusted.step) {
     text += ", " + std::to_string(distrusted.step - taken.step) + " steps before it";
   }
@@ -154,7 +154,7 @@ result<std::optional<manifest>> snapshot_history::newest() {
     }
     if (!found) {
       on_message_("snapshot " + place + " cannot be read: " + why +
-                  "; start again when it can be, or move it away to go on from the one before it");
+                  "; start again when it can be, or move it away to resume from the one before it");
       return found.error();
     }
     known_.insert(order);
@@ -216,7 +216,7 @@ error_code snapshot_history::mark_resumed(const snapshot_info& info) {
   return error;
 }
 
-// Marks that stay do no harm but that the snapshot may be distrusted too early.
+// A mark that cannot be removed only means that the snapshot may be distrusted too early.
 void snapshot_history::trust(snapshot_order order) {
   const std::string place = path(snapshot_name(order));
   const auto names = files_->list(place);
@@ -226,7 +226,7 @@ void snapshot_history::trust(snapshot_order order) {
   }
 }
 
-// No newer round has the folder, and what the manifest speaks of is there.
+// Checks that no newer round has the folder, and that all files of the manifest exist.
 std::optional<failure> snapshot_history::check_it_is_ours(const manifest& content) const {
   std::string problem;
   const auto keep_problem = [&](const std::string& line) { problem = line; };
@@ -256,7 +256,7 @@ std::optional<failure> snapshot_history::commit(const manifest& content) {
     return failure{error, "cannot write " + std::string(manifest_name) + ": " + error.message()};
   };
   (void)files_->remove(temporary);
-  // First the folder's own name: once the manifest is there, all of it must be.
+  // Sync the folder's own name first: once the manifest exists, all of the snapshot must.
   auto error = files_->sync_folder(folder_);
   if (!error) error = write_whole(*files_, temporary, to_text(content));
   if (error) {
@@ -269,8 +269,8 @@ std::optional<failure> snapshot_history::commit(const manifest& content) {
     return failure{errc::refused, "it is there already, made by another", true, true};
   }
   if (!error) error = files_->sync_folder(place);
-  // A newer round that has come while we wrote has taken it for a leftover, and removed its files.
-  // One that comes from now on sees it whole.
+  // A newer round that came while we wrote has seen an unfinished snapshot, and removed its files.
+  // One that comes later sees it complete.
   auto wrong = check_it_is_ours(content);
   if (error && !(wrong && wrong->is_final)) wrong = because(error);
   if (!wrong) {
@@ -282,7 +282,7 @@ std::optional<failure> snapshot_history::commit(const manifest& content) {
   const bool is_gone = !removed || is_system_error(removed, ENOENT);
   if (!is_gone || files_->sync_folder(place)) {
     wrong->may_be_there = true;
-    bad_.insert(content.order());  // it goes when it is old, unless settle() finds it whole
+    bad_.insert(content.order());  // removed when it is old, unless settle() finds it complete
   }
   return wrong;
 }
@@ -297,6 +297,7 @@ std::optional<failure> snapshot_history::settle(snapshot_order order) {
   const auto found = look_at(order, problem);
   const bool is_whole = found.has_value();
   auto error = is_whole ? error_code() : found.error();
+  // The manifest is incomplete or absent. Remove it, so that it never becomes a snapshot.
   if (error == errc::not_found || error == errc::damaged) {
     error = files_->remove(place + "/" + std::string(manifest_name));
     if (is_system_error(error, ENOENT)) error = {};
@@ -314,7 +315,7 @@ std::optional<failure> snapshot_history::settle(snapshot_order order) {
   return std::nullopt;
 }
 
-// NFS keeps a file that is removed while it is mapped, under another name, until it no longer is.
+// NFS renames a file that is removed while it is mapped, and keeps it until it is unmapped.
 bool snapshot_history::is_still_mapped(snapshot_order order) const {
   const auto names = list_names(*files_, path(snapshot_name(order)));
   return names && std::all_of(names->begin(), names->end(),
@@ -326,7 +327,7 @@ void snapshot_history::tell_that_it_stays(snapshot_order order, const error_code
               error.message());
 }
 
-// What a rank has not removed when it came to the next save.
+// Removes what this rank had not removed before the next save.
 void snapshot_history::remove_what_was_left(const std::vector<std::string>& names) {
   for (const auto order : std::exchange(going_, {})) {
     if (std::find(names.begin(), names.end(), snapshot_name(order)) == names.end()) continue;
@@ -335,12 +336,12 @@ void snapshot_history::remove_what_was_left(const std::vector<std::string>& name
     if (is_system_error(error, ENOTEMPTY) && is_still_mapped(order)) {
       going_.insert(order);
     } else {
-      tell_that_it_stays(order, error);  // a stranger's file: it is no snapshot any more
+      tell_that_it_stays(order, error);  // a foreign file: the snapshot itself is gone
     }
   }
 }
 
-// True: it is no snapshot any more.
+// Removes the manifest. True: it is no longer a snapshot.
 bool snapshot_history::end(snapshot_order order) const {
   const auto error = end_for_good(order);
   if (!error || has_vanished(error)) return true;
@@ -350,7 +351,7 @@ bool snapshot_history::end(snapshot_order order) const {
 
 std::vector<snapshot_order> snapshot_history::end_beyond_keep() {
   std::vector<snapshot_order> going;
-  // What somebody else has removed is not one of those that we keep.
+  // Snapshots that another process has removed do not count among those to keep.
   if (const auto names = files_->list(folder_)) {
     for (auto* const set : {&known_, &bad_}) {
       std::erase_if(*set, [&](snapshot_order order) {
@@ -376,7 +377,7 @@ std::vector<snapshot_order> snapshot_history::end_beyond_keep() {
   return going;
 }
 
-// For good: what is left when the power fails is one that never was.
+// Removes the manifest durably: after a power cut the rest is an unfinished snapshot.
 error_code snapshot_history::end_for_good(snapshot_order order) const {
   const std::string place = path(snapshot_name(order));
   const auto error = files_->remove(place + "/" + std::string(manifest_name));
@@ -427,8 +428,8 @@ std::vector<snapshot_order> snapshot_history::leftovers() {
   return found_none;
 }
 
-// Before its files go: an old listing must not cost a snapshot. A name that is made in a folder
-// makes a network file system ask what else is there.
+// Called before the files are removed, because an outdated listing must not cost a snapshot.
+// Creating a name in a folder makes a network file system refresh its listing.
 bool snapshot_history::is_unfinished(snapshot_order order) const {
   const std::string place = path(snapshot_name(order));
   const std::string mark = place + "/" + resumed_name(generation_);

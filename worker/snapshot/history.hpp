@@ -1,17 +1,20 @@
-// The history is the snapshots in a folder: which is the newest to go on from, and which are old
-// enough to go. It is rank 0's, which has claimed the folder.
+// The history is the list of snapshots in a folder: it determines the newest one to resume from,
+// and which are old enough to be removed. Only rank 0 has one, which has claimed the folder.
 //
-// What cannot be read is not what is not there. A damaged snapshot is skipped, with a message; a
-// disk that fails for a moment, a manifest of a newer format, or a folder in which every snapshot
-// is damaged is an error, and training must not begin: going on would throw the history away.
+// A snapshot that cannot be read is not treated as absent. A damaged one is skipped, with a
+// message. A disk that fails for a moment, a manifest of a newer format, or a folder in which every
+// snapshot is damaged is an error, and training must not start: starting over would throw the
+// history away.
 //
-// Nothing is removed but what this program has written, or whose manifest it has read, or what was
-// never finished by those before: a manifest that cannot be read stays for ever, with its files.
+// It removes only what this program has written, whose manifest it has read, or what earlier jobs
+// have left unfinished: a manifest that cannot be read stays forever, with its files.
 //
-// A snapshot goes in two parts, for one rank takes its time to remove the files of thousands: first
-// its manifest, with which it is none any more; then each rank removes its own file, and rank 0
-// those that are no rank's of this job. Whoever is last removes the folder. What a rank has left
-// goes with the next save, or with the next job.
+// A snapshot is removed in two parts, because one rank would need long to remove the files of
+// thousands. First rank 0 removes the manifest, which ends the snapshot; then each rank removes its
+// own file, and rank 0 those that belong to no rank of this job. The last rank removes the folder.
+// What a rank has left behind is removed at the next save, or by the next job.
+//
+// Thread rule: one thread. Errors: the kernel's or an errc; `on_message` gets the reason.
 #pragma once
 
 #include "worker/snapshot/claim.hpp"
@@ -29,15 +32,16 @@
 
 namespace ddprun::worker {
 
-// So many failures of one run right after it went on from a snapshot make it distrusted: those that
-// cost a restart, within so many steps. They are counted where the program tells its progress, or
-// ordinary failures between two saves would look the same.
+// A snapshot is distrusted after so many failures of one run shortly after it has resumed from it.
+// Only failures within `trusted_after_steps` that cost a restart count. They are counted only if
+// the program reports its progress; otherwise ordinary failures between two saves would look the
+// same.
 constexpr std::size_t distrusted_after = 2;
 
 struct history_options {
   std::size_t keep = 3;
   bool distrust = true;
-  std::uint64_t trusted_after_steps = 10;  // for messages: the caller calls trust()
+  std::uint64_t trusted_after_steps = 10;  // for messages; the caller calls trust()
   std::uint32_t world_size = 1;            // ranks that remove their files
 };
 
@@ -57,39 +61,39 @@ class snapshot_history {
         options_(options),
         on_message_(std::move(on_message)) {}
 
-  // The newest whole snapshot; none when there is none. One that is distrusted is taken only where
-  // there is no other. It looks at manifests and for the names of files: a rank that finds more
-  // wrong with its own says so with skip(), and newest() is asked again.
+  // The newest complete snapshot, or none. A distrusted one is only taken if there is no other. It
+  // looks at manifests and file names only: if a rank finds its own file damaged, call skip() and
+  // then newest() again.
   result<std::optional<manifest>> newest();
   void skip(snapshot_order order, const std::string& why);
 
-  // This job goes on from it. Until it is trusted again, a failure counts against it.
+  // Records that this job resumes from it. Until trust(), a failure of the job counts against it.
   error_code mark_resumed(const snapshot_info& info);
   void trust(snapshot_order order);
 
-  // Makes the snapshot, whose files are there and synced, one that is there. Refused when a newer
-  // round has the folder.
+  // Turns files that are written and synced into a snapshot, by writing the manifest. Refused if a
+  // newer round has claimed the folder.
   std::optional<failure> commit(const manifest& content);
-  // One whose commit failed when it may have been there. None: it is there. errc::not_found: it is
-  // not, and never will be. Another failure: that is not known yet.
+  // Settles a snapshot whose commit failed with `may_be_there`. None: it exists. errc::not_found:
+  // it does not, and never will. Any other failure: that is still unknown.
   std::optional<failure> settle(snapshot_order order);
-  // What is beyond the newest `keep`, and is no snapshot any more: all ranks are to remove it.
-  // Snapshots that were skipped do not count, and go with those that are older than all that stay.
-  // What this job distrusts stays: it may be mistaken.
+  // Ends all snapshots but the newest `keep`, and returns them: all ranks must remove their files.
+  // Skipped snapshots do not count; they are ended when they are older than all that stay.
+  // Snapshots that this job distrusts stay, because it may be mistaken.
   std::vector<snapshot_order> end_beyond_keep();
 
   void set_message_handler(message_handler to) { on_message_ = std::move(to); }
 
-  // What those before us have not finished: all ranks are to remove it. To be called once, after
-  // the claim.
+  // The snapshots that earlier jobs have left unfinished, which all ranks must remove. Call it
+  // once, after the claim.
   std::vector<snapshot_order> leftovers();
 
-  // Rank 0's part, once the others have heard of it.
+  // Rank 0 removes its part, after the other ranks were told.
   void remove_rest(const std::vector<snapshot_order>& going);
 
  private:
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  // What is wrong with it in `why`; not_found: it was never finished.
+  // Reads and checks the manifest; `why` says what is wrong. not_found: it was never finished.
   result<manifest> look_at(snapshot_order order, std::string& why) const;
   bool is_unfinished(snapshot_order order) const;
   bool is_still_mapped(snapshot_order order) const;
@@ -113,8 +117,8 @@ class snapshot_history {
   message_handler on_message_;
   std::set<snapshot_order> skipped_;
   std::set<snapshot_order> known_;  // written by us, or with a manifest that we have read
-  std::set<snapshot_order> bad_;    // of these, what no job is to go on from
-  std::set<snapshot_order> going_;  // ended, and to be seen to with the next save
+  std::set<snapshot_order> bad_;    // of these, the ones that no job may resume from
+  std::set<snapshot_order> going_;  // ended, with files to remove at the next save
 };
 
 }  // namespace ddprun::worker

@@ -17,7 +17,7 @@ result<name_set> list_until(file_system& files, const std::string& folder,
   std::chrono::milliseconds left = files.names_kept(folder);
   const std::size_t slash = folder.find_last_of('/');
   for (;; left -= pause) {
-    // The folder's own name is one that may have been asked for too early.
+    // List the parent too, since the folder's own name may have been looked up too early.
     if (slash != std::string::npos && slash != 0) (void)files.list(folder.substr(0, slash));
     auto names = list_names(files, folder);
     if (names ? is_complete(*names) : !is_system_error(names.error(), ENOENT)) return names;

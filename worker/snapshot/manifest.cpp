@@ -15,7 +15,7 @@ using json = nlohmann::json;
 
 constexpr std::string_view format = "ddprun snapshot";
 constexpr std::uint64_t newest_version = 2;
-constexpr std::uint64_t version_of_one_writer = 1;  // which older programs read
+constexpr std::uint64_t version_of_one_writer = 1;  // older programs can read it
 
 std::string tail_of(std::string_view before) {
   return "  \"xxh3\": \"" + checksum_text(checksum_of(before)) + "\"\n}\n";
@@ -34,7 +34,7 @@ std::optional<std::uint64_t> checksum_in(const json& object) {
   return checksum_text(value) == text ? std::optional(value) : std::nullopt;
 }
 
-// Rank 0's file has the values, and so is always among them.
+// Rank 0 writes the values, so it is always among them.
 std::optional<std::vector<std::uint32_t>> ranks_in(const json& list, std::size_t files) {
   if (!list.is_array() || list.empty() || list[0] != 0) return std::nullopt;
   std::vector<std::uint32_t> ranks;

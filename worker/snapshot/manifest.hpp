@@ -1,5 +1,5 @@
-// A manifest says what a snapshot consists of: it is written last, and with it the snapshot is
-// there. It is JSON, so that a script can read it:
+// A manifest describes a snapshot. It is written last, and makes the snapshot valid. It is JSON, so
+// that scripts can read it:
 //
 //   {
 //     "format": "ddprun snapshot", "version": 1,
@@ -8,13 +8,16 @@
 //     "xxh3": "fedcba9876543210"
 //   }
 //
-// "emergency": true stands there where that is what it is (emergency.hpp).
-// "replicated": [0, 4] are the ranks whose files have what all ranks have alike, each a share of
-// it (shares.hpp), and the version is 2 then; else it is in the first file alone. "pieces": true
-// stands there where ranks have pieces of larger tensors (sharded_tensors.hpp).
-// "progress" is there where the program has said how far it has come before it saved. The files are
-// those of ranks 0, 1, 2... The last member is the checksum of all bytes before its
-// line; only this program needs to look at it.
+// "tenure" is the generation (claim.hpp), and "files" lists those of ranks 0, 1, 2... Optional
+// members:
+//
+//   "progress": true       the program has reported its progress before the save
+//   "emergency": true      an emergency snapshot (emergency.hpp)
+//   "replicated": [0, 4]   the ranks whose files contain the replicated state, each a share of it
+//                          (shares.hpp), and "version" is 2; otherwise it is in rank 0's file
+//   "pieces": true         ranks have pieces of larger tensors (sharded_tensors.hpp)
+//
+// The last member is the checksum of all bytes before its line; only this program checks it.
 //
 // Pure: bytes in, values out. Thread rule: any thread.
 #pragma once
@@ -38,23 +41,23 @@ struct file_record {
 
 struct manifest {
   snapshot_info info;
-  std::vector<file_record> files;            // one a rank
-  std::vector<std::uint32_t> replicated{0};  // ranks, from 0 upwards
-  bool has_pieces = false;                   // of tensors that ranks have together
+  std::vector<file_record> files;            // one for each rank
+  std::vector<std::uint32_t> replicated{0};  // ranks, in ascending order
+  bool has_pieces = false;                   // of tensors that are spread over the ranks
   snapshot_order order() const { return {info.generation, info.step}; }
   bool operator==(const manifest&) const = default;
 };
 
-// The name of a rank's file in its folder.
+// The name of a rank's file in the snapshot's folder.
 std::string file_name_in(const snapshot_info& info, std::uint32_t rank);
 
-// Ten thousand ranks take half a megabyte.
+// A manifest of ten thousand ranks takes half a megabyte.
 constexpr std::size_t manifest_bytes_max = std::size_t{64} << 20;
 
 std::string to_text(const manifest& content);
 
-// errc::damaged when anything is cut short, left over, or does not fit its checksum;
-// errc::version_mismatch for a whole one of a later version.
+// errc::damaged if anything is cut off, left over, or does not match the checksum;
+// errc::version_mismatch if it is intact but of a later version.
 result<manifest> parse_manifest(std::string_view text);
 
 }  // namespace ddprun::worker

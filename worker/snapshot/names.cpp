@@ -24,7 +24,7 @@ std::optional<std::uint64_t> parse_padded(std::string_view text) {
   std::uint64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, failure] = std::from_chars(text.data(), end, value);
-  // Only what `padded` writes: no two names may mean the same.
+  // Accept only what `padded` writes, so that no two names mean the same.
   if (failure != std::errc{} || rest != end || padded(value) != text) return std::nullopt;
   return value;
 }

@@ -16,8 +16,8 @@
 namespace ddprun::worker {
 namespace {
 
-constexpr std::chrono::milliseconds look{500};   // until a rank looks for a newer opening
-constexpr std::chrono::seconds answer_limit{5};  // the store's, when a wait has failed already
+constexpr std::chrono::milliseconds look{500};   // how often a rank looks for a newer opening
+constexpr std::chrono::seconds answer_limit{5};  // for the store, after a failed wait
 
 std::string random_number() {
   std::random_device source;
@@ -68,7 +68,7 @@ class handshake {
       const auto heard = store_.get(*newest + "/heard", until_);
       if (!heard) return told(heard.error());
       if (has_word(*heard, word)) return *newest;
-      std::this_thread::sleep_for(look / 10);  // an earlier opening's: the new one is to come
+      std::this_thread::sleep_for(look / 10);  // of an earlier opening: wait for the new one
     }
     problem_ = "rank 0 has not said that all ranks have come to open the snapshots: " + waited();
     return make_error_code(errc::timed_out);
@@ -136,7 +136,7 @@ result<std::string> find_opening(store_client& store, const environment& here,
     return here.rank == 0 ? ranks.lead() : ranks.follow();
   }
   keys += "/" + std::to_string(here.round);
-  // The store counts, for what was said is as old as it is.
+  // Let the store count: its number is as old as the messages in it.
   const auto count = store.add(keys + "/opened/" + std::to_string(here.rank), 1, apart);
   if (!count) {
     problem = store.problem();

@@ -11,19 +11,20 @@
 namespace ddprun::worker {
 namespace {
 
-// Below "<topic>/".
-constexpr const char* reported = "/reported";    // all texts, in the order in which they came
-constexpr const char* count = "/count";          // of them
-constexpr const char* complete = "/complete";    // there, once all have come
-constexpr const char* announced = "/announced";  // rank 0's
+// Keys, after the topic.
+constexpr const char* reported = "/reported";    // all reports, in the order of arrival
+constexpr const char* count = "/count";          // the number of reports
+constexpr const char* complete = "/complete";    // exists once all ranks have reported
+constexpr const char* announced = "/announced";  // rank 0's announcement
 
-constexpr std::chrono::seconds store_limit{60};  // for its answer, where no rank is waited for
-constexpr std::chrono::seconds answer_limit{5};  // the same, when a wait has failed already
+constexpr std::chrono::seconds store_limit{60};  // for a reply that depends on no other rank
+constexpr std::chrono::seconds answer_limit{5};  // the same after a failed wait
 // Until a wait sees that it is cancelled: longer where many ranks wait, for each look asks the
-// store.
+// The interval at which a wait checks for cancel(). It grows with the ranks, as each check is a
+// request.
 constexpr std::chrono::milliseconds look_min{500}, look_max{10000}, look_of_a_rank{1};
 
-// "rank length text" for each.
+// "rank length text" for each report.
 std::string record(std::uint32_t rank, std::string_view text) {
   return std::to_string(rank) + " " + std::to_string(text.size()) + " " + std::string(text);
 }
@@ -117,7 +118,7 @@ result<std::vector<std::string>> rank_exchange::reports(const std::string& topic
   std::vector<std::string> all;
   for (auto& text : texts_in(*records, world_size_)) {
     if (!text) {
-      // Not errc::damaged: that is said of snapshots, and one that is called so is given up.
+      // Do not use errc::damaged, which would blame the snapshot and skip it.
       problem_ = "the job store has garbled what the ranks have told of " + topic +
                  " (does another program write to it?); start the job again";
       return make_error_code(errc::malformed_message);

@@ -23,7 +23,7 @@ bool is_own(std::string_view name) {
   return name.starts_with(own_prefix);
 }
 
-// Writes all pieces, and returns their checksum.
+// Writes pieces to a file, and computes their checksum.
 class summed_output {
  public:
   summed_output(output_file& file, const std::function<bool()>& is_cancelled)
@@ -40,7 +40,7 @@ class summed_output {
   }
   error_code write(const tensor_view& tensor, std::string& buffer) {
     if (!tensor.copy) return write(tensor.bytes);
-    sum_.wait();  // for what was in the buffer
+    sum_.wait();  // the buffer's last content is still being added up
     try {
       buffer.resize(bytes_of(tensor).value());
     } catch (const std::bad_alloc&) {
@@ -81,7 +81,7 @@ bool is_piece(const tensor_view& tensor) {
   return is_inside({tensor.piece_of->offset, tensor.shape}, tensor.piece_of->shape);
 }
 
-// What the file says of a rank's pieces.
+// Restores the regions of a rank's pieces from the file's metadata.
 error_code place_pieces(snapshot_part& own, const std::string& text, std::string& problem) {
   const auto places = nlohmann::json::parse(text, nullptr, false);
   try {
@@ -91,7 +91,7 @@ error_code place_pieces(snapshot_part& own, const std::string& text, std::string
       tensor.piece_of = {place.at("shape").get<std::vector<std::uint64_t>>(),
                          place.at("offset").get<std::vector<std::uint64_t>>()};
       if (is_piece(tensor)) continue;
-      problem = "tensor " + to_text(tensor) + " is no piece of the whole that it names";
+      problem = "tensor " + to_text(tensor) + " does not fit into the whole that it names";
       return errc::damaged;
     }
   } catch (const nlohmann::json::exception&) {
@@ -126,12 +126,13 @@ result<rank_file_layout> lay_out(snapshot_part replicated, const snapshot_part& 
     return make_error_code(errc::invalid_argument);
   };
   const auto reserved = [&](const std::string& name) {
-    return refuse("'" + name + "' begins with 'rank.', which is for what is each rank's own");
+    return refuse("'" + name +
+                  "' begins with 'rank.', which is reserved for each rank's own state");
   };
   for (const auto& [name, value] : values) {
     if (is_own(name)) return reserved(name);
     if (name == format_key || name == pieces_key) {
-      return refuse("a value is named '" + name + "', which is the file's own");
+      return refuse("a value is named '" + name + "', which is reserved");
     }
   }
   for (const auto& tensor : layout.tensors) {
@@ -147,7 +148,7 @@ result<rank_file_layout> lay_out(snapshot_part replicated, const snapshot_part& 
   for (tensor_view tensor : own.tensors) {
     if (tensor.piece_of) {
       if (!is_piece(tensor)) {
-        return refuse("'" + tensor.name + "' is no piece of the whole that it names");
+        return refuse("'" + tensor.name + "' does not fit into the whole that it names");
       }
       pieces[tensor.name] = {{"shape", tensor.piece_of->shape},
                              {"offset", tensor.piece_of->offset}};
@@ -214,12 +215,12 @@ result<rank_file> read_rank_file(file_system& files, const std::string& path,
   }
   const std::string_view bytes = mapped->bytes();
   if (bytes.size() != record.bytes) {
-    problem =
-        "it has " + std::to_string(bytes.size()) + " bytes and not " + std::to_string(record.bytes);
+    problem = "it has " + std::to_string(bytes.size()) + " bytes instead of " +
+              std::to_string(record.bytes);
     return errc::damaged;
   }
   if (is_checked && sum.value() != record.xxh3) {
-    problem = "its bytes do not fit their checksum";
+    problem = "its bytes do not match their checksum";
     return errc::damaged;
   }
   auto content = read_safetensors(bytes, problem);

@@ -34,11 +34,11 @@ std::vector<snapshot_order> orders_in(const json& word, const char* name) {
   return orders;
 }
 
-// Whether there is a snapshot is not known then.
+// It is then unknown whether the snapshot exists.
 failure strange(std::string_view text) {
   return {errc::malformed_message,
           "the job store has '" + std::string(text.substr(0, 80)) +
-              "' where a word about snapshots should be",
+              "' where a message about snapshots should be",
           false, true};
 }
 
@@ -47,12 +47,12 @@ std::optional<failure> failure_in(const json& word) {
   const int value = word.value("value", 0);
   const bool is_ours = word.value("category", "") == "ddprun";
   error_code code = is_ours ? make_error_code(static_cast<errc>(value)) : system_error(value);
-  if (value == 0) code = errc::malformed_message;  // a failure is never success
+  if (value == 0) code = errc::malformed_message;  // a failure must not have the code of success
   return failure{code, word.value("failure", ""), word.value("final", false),
                  word.value("may_be_there", false)};
 }
 
-// Runs `read` on the parsed text; what does not fit is strange.
+// Runs `read` on the parsed text; a text that does not fit becomes a failure.
 template <typename Word, typename Read>
 Word parse(std::string_view text, Read read) {
   const json word = json::parse(text, nullptr, false);

@@ -10,7 +10,7 @@
 namespace ddprun::worker {
 namespace {
 
-// Of snapshots that go while they are read: a job saves more slowly than that.
+// For snapshots that are removed while they are read; a job saves more slowly than that.
 constexpr int reads_max = 100;
 
 std::optional<failure> read(const snapshot_reading& from, resumed_snapshot& found) {
@@ -29,7 +29,7 @@ std::optional<failure> read(const snapshot_reading& from, resumed_snapshot& foun
   return std::nullopt;
 }
 
-// The manifest is the first to go.
+// The manifest is removed first.
 bool is_gone(file_system& files, const std::string& path) {
   const auto names = list_names(files, path);
   return names ? !names->contains(manifest_name) : has_vanished(names.error());

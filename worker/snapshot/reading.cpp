@@ -25,7 +25,8 @@ std::optional<failure> snapshot_reading::open(snapshot_order order) {
   if (!text) return failure{text.error(), manifest_path + ": " + text.error().message()};
   auto content = parse_manifest(*text);
   if (!content) return failure{content.error(), content.error().message()};
-  if (content->order() != order) return failure{errc::damaged, "it is another's manifest"};
+  if (content->order() != order)
+    return failure{errc::damaged, "it is the manifest of another snapshot"};
   content_ = std::move(*content);
   return std::nullopt;
 }
@@ -47,7 +48,7 @@ std::optional<failure> snapshot_reading::check_length(std::uint32_t rank) const 
                    name + ": " + size.error().message()};
   }
   if (*size == content_.files[rank].bytes) return std::nullopt;
-  return failure{errc::damaged, name + ": it has " + std::to_string(*size) + " bytes and not " +
+  return failure{errc::damaged, name + ": it has " + std::to_string(*size) + " bytes instead of " +
                                     std::to_string(content_.files[rank].bytes)};
 }
 

@@ -1,4 +1,4 @@
-// Reads the files of a snapshot, as its manifest tells of them.
+// Reads the files of a snapshot that its manifest lists.
 //
 // Thread rule: one thread.
 #pragma once
@@ -19,23 +19,23 @@ namespace ddprun::worker {
 
 class snapshot_reading {
  public:
-  // `path` is that of the snapshot's own folder.
+  // `path` is the snapshot's own folder.
   snapshot_reading(file_system& files, std::string path) : files_(files), path_(std::move(path)) {}
 
-  // The manifest, which is to be asked for first. errc::not_found: there is none, as far as this
-  // machine shows; errc::damaged: it is another's.
+  // Reads the manifest. Call it first. errc::not_found if there is none, as far as this machine
+  // shows; errc::damaged if it belongs to another snapshot.
   std::optional<failure> open(snapshot_order order);
   const manifest& content() const { return content_; }
 
-  // Of a rank. A failure names the file.
+  // Reads a rank's file. A failure names the file.
   std::variant<rank_file, failure> file(std::uint32_t rank, bool is_checked) const;
-  // That it has the length of its record, for nobody reads it.
+  // Checks the length of a file that no rank reads.
   std::optional<failure> check_length(std::uint32_t rank) const;
 
-  // Of all ranks, the pieces that each has of larger tensors.
+  // Collects the pieces of larger tensors from the files of all ranks.
   std::variant<std::shared_ptr<const sharded_tensors>, failure> pieces(bool is_checked) const;
 
-  // What it says of itself, without any tensor.
+  // The description of the snapshot, without any tensors.
   resumed_snapshot begin() const;
 
  private:
@@ -44,7 +44,7 @@ class snapshot_reading {
   manifest content_;
 };
 
-// What another file has of what all ranks have alike.
+// Adds the replicated state of another file.
 void add_share(snapshot_part& all, snapshot_part share);
 
 }  // namespace ddprun::worker

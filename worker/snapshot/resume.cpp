@@ -16,7 +16,7 @@
 namespace ddprun::worker {
 namespace {
 
-// What is said of a snapshot, and again where a rank reads for another: `turn` counts from 0.
+// The topic of a choice, or of a further turn in which ranks read for others; `turn` counts from 0.
 std::string turn_topic(const std::string& what, std::size_t attempt, std::size_t turn) {
   const std::string topic = what + "/" + std::to_string(attempt);
   return turn == 0 ? topic : topic + "/" + std::to_string(turn);
@@ -31,7 +31,7 @@ std::string handed_topic(std::size_t attempt) {
   return turn_topic("handed", attempt, 0);
 }
 
-// Keeps the last line of a function that tells its reason to a handler, and hands it on.
+// Holds the last line of a function that reports to a handler, so that it can become the reason.
 class last_line {
  public:
   explicit last_line(message_handler next) : next_(std::move(next)) {}
@@ -41,7 +41,7 @@ class last_line {
       line_ = line;
     };
   }
-  // What was said last is not the reason of a failure.
+  // Passes the last line on as a message: it was not the reason of a failure.
   void hand_on() {
     if (!line_.empty()) next_(std::exchange(line_, ""));
   }
@@ -52,14 +52,15 @@ class last_line {
   std::string line_;
 };
 
-// What one rank reads of a snapshot: where ranks hand on, its share of the files; else all that it
-// needs, whose bytes the ranks of a node look at together.
+// What one rank reads of a snapshot: with a broadcast its share of the files, otherwise all that it
+// needs, whose bytes the ranks of a node check together.
 class part_of_snapshot {
  public:
   part_of_snapshot(const resuming& here, std::string path)
       : here_(here), reading_(here.files, std::move(path)) {}
 
-  // In the first turn `for_others` is empty. Files that another rank may be able to read are told.
+  // `for_others` is empty in the first turn. Returns the files that another rank may be able to
+  // read.
   reading_word read(snapshot_order order, const std::vector<std::uint32_t>& for_others) {
     if (!is_open_) {
       if (auto wrong = reading_.open(order)) return {wrong, {}};
@@ -75,7 +76,7 @@ class part_of_snapshot {
         continue;
       }
       const auto& wrong = std::get<failure>(file);
-      // Pieces are read where they are wanted: no other rank can do that for this one.
+      // Ranks read pieces directly, so no other rank can do that for this one.
       const bool may_be_handed_on = hands_on() && !wants_pieces();
       if (!may_be_handed_on || wrong.code == errc::damaged) return {wrong, {}};
       word.outcome = wrong;
@@ -87,11 +88,11 @@ class part_of_snapshot {
     return word;
   }
 
-  // What one rank has read comes to the others in finish().
+  // True if finish() distributes what one rank has read.
   bool hands_on() const { return static_cast<bool>(here_.broadcast); }
 
-  // Once all ranks have read theirs. It fails only where ranks hand on, and throws what the
-  // broadcast does.
+  // Call it when all ranks have read their parts. It can only fail if ranks distribute what they
+  // have read; it throws what the broadcast throws.
   std::variant<resumed_snapshot, failure> finish() {
     auto found = reading_.begin();
     if (has_own()) found.own.emplace();
@@ -102,13 +103,13 @@ class part_of_snapshot {
 
  private:
   const manifest& content() const { return reading_.content(); }
-  // Nothing is any rank's own in an emergency's, and whose is whose is the program's to say where
-  // there are more or fewer ranks now.
+  // An emergency snapshot has no rank's own state. If the number of ranks has changed, only the
+  // program can decide how to distribute it.
   bool has_own() const {
     return !content().info.is_emergency && content().files.size() == here_.world_size;
   }
   bool wants_pieces() const { return content().has_pieces && !has_own(); }
-  // Of the ranks that are here now, of a rank's file then: another one with each try.
+  // The current rank that reads a file of the saved ranks. Each retry moves on to the next rank.
   std::uint32_t reader_of(std::uint32_t file) const {
     const auto tries = tries_.find(file);
     return (file + (tries == tries_.end() ? 0 : tries->second)) % here_.world_size;
@@ -128,7 +129,7 @@ class part_of_snapshot {
       std::erase_if(files, [&](std::uint32_t file) { return reader_of(file) != here_.rank; });
     return files;
   }
-  // Where it is not known how many ranks a node has, by each.
+  // Without the number of ranks on a node, each rank checks all that it reads.
   bool is_checked_here(std::uint32_t rank) const {
     const bool is_mine = (has_own() || wants_pieces()) && reader_of(rank) == here_.rank;
     if (hands_on() || is_mine || here_.local_world_size <= 1) return true;
@@ -136,7 +137,7 @@ class part_of_snapshot {
     const auto at = std::find(shares.begin(), shares.end(), rank) - shares.begin();
     return static_cast<std::uint32_t>(at) % here_.local_world_size == here_.local_rank;
   }
-  // Files that nobody reads, for there are fewer or more ranks now: each rank looks at its share.
+  // Checks the length of files that no rank reads, because the number of ranks has changed.
   std::optional<failure> check_lengths() const {
     if (content().files.size() == here_.world_size) return std::nullopt;
     for (std::size_t rank = here_.rank; rank < content().files.size(); rank += here_.world_size) {
@@ -145,8 +146,8 @@ class part_of_snapshot {
     return std::nullopt;
   }
 
-  // Each rank maps all files, of which it may want any region. The bytes of each were looked at by
-  // one rank; here only headers are read.
+  // Maps all files, since this rank may want any region. One rank has checked the bytes of each
+  // file, so only headers are read here.
   std::optional<failure> open_pieces() {
     auto pieces = reading_.pieces(false);
     if (auto* wrong = std::get_if<failure>(&pieces)) return std::move(*wrong);
@@ -167,16 +168,16 @@ class part_of_snapshot {
     const auto file = read_.find(rank);
     return file == read_.end() ? nullptr : file->second.mapping;
   }
-  // A rank that finds something wrong goes on to the end all the same, for the others wait for it
-  // in each broadcast.
+  // A rank that finds an error continues to the end, because the others wait for it in each
+  // broadcast.
   std::variant<resumed_snapshot, failure> handed_on(resumed_snapshot found) {
     const handing_on hands(here_.broadcast, here_.rank);
     std::optional<failure> first_wrong;
     std::string problem;
     const auto keep_wrong = [&](std::uint32_t rank, const error_code& error) {
       if (first_wrong) return;
-      first_wrong =
-          failure{error, file_name_in(content().info, rank) + ", as it was handed on: " + problem};
+      first_wrong = failure{error, file_name_in(content().info, rank) +
+                                       ", as received from another rank: " + problem};
     };
     for (const std::uint32_t rank : content().replicated) {
       auto share = hands.share(reader_of(rank), mapping_of(rank), problem);
@@ -188,7 +189,7 @@ class part_of_snapshot {
     }
     for (std::uint32_t rank = 0; found.own && rank < content().files.size(); ++rank) {
       if (reader_of(rank) == rank) continue;
-      // Its rank could not read it, and another one did.
+      // Its own rank could not read it, but another one could.
       auto file = hands.whole(reader_of(rank), rank, content().files[rank].bytes, mapping_of(rank));
       if (!file) continue;
       auto parts = parts_of(std::move(file), problem);
@@ -216,7 +217,7 @@ class part_of_snapshot {
   const resuming& here_;
   snapshot_reading reading_;
   bool is_open_ = false;
-  std::shared_ptr<const sharded_tensors> pieces_;  // of all files; none: they are not wanted
+  std::shared_ptr<const sharded_tensors> pieces_;  // of all files; none: not needed
   std::map<std::uint32_t, rank_file> read_;        // by the rank that has written it
   std::map<std::uint32_t, std::uint32_t> tries_;   // of a file that its first reader cannot read
 };
@@ -248,7 +249,8 @@ class meeting {
       const auto wrong = everybody_takes(attempt, *made.from, part, topic);
       if (wrong && wrong->code != errc::damaged) return stop_reading(topic, *wrong);
       if (!wrong) {
-        // Before any rank goes on from it: one that crashes at once takes this one with it.
+        // Mark it before any rank resumes, because a rank that crashes at once takes this one with
+        // it.
         (void)history.mark_resumed((*newest)->info);
         said.hand_on();
       }
@@ -258,7 +260,7 @@ class meeting {
       history.skip(*made.from, wrong->text);
       said.hand_on();
     }
-    // What it says from now on is said at once.
+    // From now on its messages are passed on immediately.
     agreed_.history.emplace(std::move(history));
     agreed_.history->set_message_handler(here_.on_message);
     return std::move(agreed_);
@@ -269,7 +271,7 @@ class meeting {
       const auto text = ranks_.announcement(choice_topic(attempt));
       if (!text)
         return failure{text.error(),
-                       "rank 0 has not said from which snapshot to go on: " + ranks_.problem()};
+                       "rank 0 has not said from which snapshot to resume: " + ranks_.problem()};
       const auto word = parse_choice(*text);
       if (const auto* told = std::get_if<failure>(&word)) return of_rank_0(*told);
       const auto& made = std::get<choice>(word);
@@ -289,13 +291,13 @@ class meeting {
  private:
   std::string path(snapshot_order order) const { return here_.folder + "/" + snapshot_name(order); }
 
-  // A folder that is not shared does not become so by itself. Where ranks have lost each other, or
-  // for a garbled job store, no snapshot is to blame: nobody is to move it away for that.
+  // A folder that is not shared will not become readable later, and if ranks have lost each other
+  // or the job store is garbled, that is not the snapshot's fault: nobody should move it away then.
   failure cannot_be_read(snapshot_order order, failure reason) const {
     if (reason.code == errc::not_found || reason.code == errc::malformed_message) return reason;
     if (reason.is_final) return reason;
     reason.text = "snapshot " + path(order) + " cannot be read: " + reason.text +
-                  "; start again when it can be, or move it away to go on from the one before it";
+                  "; start again when it can be, or move it away to resume from the one before it";
     return reason;
   }
   static failure of_rank_0(const failure& told) { return {told.code, "rank 0: " + told.text}; }
@@ -304,10 +306,10 @@ class meeting {
     const auto error = ranks_.announce(topic, text);
     if (!error) return std::nullopt;
     return failure{error,
-                   "cannot tell the other ranks from which snapshot to go on: " + ranks_.problem(),
+                   "cannot tell the other ranks from which snapshot to resume: " + ranks_.problem(),
                    true};
   }
-  // The others' text is best effort: the launcher tells them anyway.
+  // The announcement is best effort: the launcher stops the other ranks anyway.
   failure stop_all(std::size_t attempt, failure reason) {
     (void)announce(choice_topic(attempt), to_text(choice_word(reason)));
     return reason;
@@ -323,7 +325,7 @@ class meeting {
     return failure{error, "cannot tell rank 0 of the snapshot: " + ranks_.problem(), true};
   }
 
-  // Rank 0: what is wrong with it for any of them, who wait for that on `topic`.
+  // Rank 0: returns any rank's failure. The ranks then wait for the verdict on `topic`.
   std::optional<failure> everybody_takes(std::size_t attempt, snapshot_order order,
                                          part_of_snapshot& part, std::string& topic) {
     std::size_t turn = 0;
@@ -336,8 +338,8 @@ class meeting {
     return everybody_has(topic, part);
   }
 
-  // Rank 0: what is wrong with it for any of them. What one cannot read another one tries, until
-  // all have.
+  // Rank 0: returns any rank's failure. A file that one rank cannot read is tried by another one,
+  // until all have tried.
   std::optional<failure> everybody_reads(std::size_t attempt, std::size_t& turn,
                                          snapshot_order order, part_of_snapshot& part) {
     std::vector<std::uint32_t> again;
@@ -367,7 +369,7 @@ class meeting {
     }
   }
 
-  // The others: a failure that is damage has another attempt behind it.
+  // The other ranks: after a failure that is damage rank 0 makes another attempt.
   std::optional<failure> read_with_others(std::size_t attempt, snapshot_order order,
                                           part_of_snapshot& part) {
     std::vector<std::uint32_t> again;
@@ -386,7 +388,7 @@ class meeting {
     }
   }
 
-  // Rank 0: what went wrong for any of them while what was read came to the ranks that want it.
+  // Rank 0: returns any rank's failure while the read bytes were distributed.
   std::optional<failure> everybody_has(const std::string& topic, part_of_snapshot& part) {
     auto mine = finish(part);
     if (auto lost = report(topic, {mine, {}})) return lost;
@@ -402,7 +404,7 @@ class meeting {
     return worst_of(told);
   }
 
-  // The others: as read_with_others.
+  // The other ranks, as in read_with_others.
   std::optional<failure> finish_with_others(std::size_t attempt, snapshot_order order,
                                             part_of_snapshot& part) {
     auto mine = finish(part);
@@ -420,7 +422,8 @@ class meeting {
     return word ? std::optional(of_rank_0(*word)) : std::nullopt;
   }
 
-  // It has left a broadcast: what the others say of it, and when, depends on how they were lost.
+  // This rank has left a broadcast, so the other ranks' reports, and their timing, are
+  // unpredictable.
   static bool has_lost_others(const outcome_word& mine) {
     return mine && mine->code != errc::damaged;
   }
@@ -430,10 +433,10 @@ class meeting {
     if (const auto* wrong = std::get_if<failure>(&found)) return *wrong;
     agreed_.from = std::get<resumed_snapshot>(std::move(found));
     return std::nullopt;
-  } catch (const std::exception& lost) {  // of the broadcast
+  } catch (const std::exception& lost) {  // from the broadcast
     return failure{
         errc::connection_closed,
-        std::string("cannot hand on what ranks have read of the snapshot: ") + lost.what()};
+        std::string("cannot distribute what ranks have read of the snapshot: ") + lost.what()};
   }
 
   const resuming& here_;

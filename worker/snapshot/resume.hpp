@@ -1,9 +1,12 @@
-// All ranks of a round agree on what they go on from: rank 0 claims the folder and says which
-// snapshot, each rank reads its part, and what one of them finds damaged none of them takes.
+// The ranks of a round agree on the snapshot to resume from: rank 0 claims the folder and chooses a
+// snapshot, each rank reads its part, and if one of them finds damage, none of them uses it.
 //
-// A rank says that it has its part when nothing is left that could fail for it alone: its files are
-// read, those with pieces that it may want are open, and what others have read for it has come. A
-// job that goes on from the snapshot is noted (snapshot_history::mark_resumed) when all have.
+// A rank reports success when nothing can fail for it alone any more: its files are read, the files
+// with pieces that it may want are open, and what others have read for it has arrived. When all
+// have reported, rank 0 records that the job resumes from the snapshot
+// (snapshot_history::mark_resumed).
+//
+// Thread rule: one thread.
 #pragma once
 
 #include "worker/snapshot/history.hpp"
@@ -23,7 +26,7 @@ struct resuming {
   std::string folder;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  // The ranks of a node look at each byte of what all ranks have alike, every one at other files.
+  // The ranks of a node check the bytes of the replicated state together, each other files.
   std::uint32_t local_rank = 0;
   std::uint32_t local_world_size = 1;
   claimant who;
@@ -35,10 +38,10 @@ struct resuming {
 struct agreement {
   std::uint64_t generation = 0;
   std::optional<resumed_snapshot> from;
-  std::optional<snapshot_history> history;  // rank 0's
+  std::optional<snapshot_history> history;  // only on rank 0
 };
 
-// Called by all ranks.
+// All ranks must call it.
 std::variant<agreement, failure> agree_on_snapshot(const resuming& here, rank_exchange& ranks);
 
 }  // namespace ddprun::worker

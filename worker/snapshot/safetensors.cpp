@@ -14,7 +14,7 @@ using json = nlohmann::json;
 
 constexpr std::string_view metadata_name = "__metadata__";
 constexpr std::size_t length_bytes = 8;
-constexpr std::size_t data_alignment = 64;  // a cache line, and more than any element
+constexpr std::size_t data_alignment = 64;  // a cache line, and larger than any element
 
 std::uint64_t number_at(std::string_view bytes) {
   std::uint64_t value = 0;
@@ -30,7 +30,7 @@ std::string bytes_of_number(std::uint64_t value) {
   return bytes;
 }
 
-// A JSON object in which a name stands twice is nobody's; the library keeps the last one silently.
+// Finds a repeated name in a JSON object, of which the library silently keeps only the last value.
 class without_doubles {
  public:
   bool operator()(int depth, json::parse_event_t event, json& parsed) {
@@ -75,7 +75,7 @@ struct reader {
     const auto type = entry.is_object() && entry.contains("dtype") && entry["dtype"].is_string()
                           ? parse_element_type(entry["dtype"].get_ref<const std::string&>())
                           : std::nullopt;
-    if (!type) return damaged("tensor '" + name + "' has no dtype that is known here");
+    if (!type) return damaged("tensor '" + name + "' has no supported dtype");
     const auto numbers = [&](const char* key) {
       return entry.contains(key) && entry[key].is_array() &&
              std::all_of(entry[key].begin(), entry[key].end(),
@@ -99,7 +99,7 @@ struct reader {
     return {};
   }
 
-  // One behind the other, up to the end of the file.
+  // Sorts the tensors by offset, and checks that they fill the file without gaps.
   error_code place(std::string_view data) {
     std::vector<std::size_t> order(content.tensors.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -115,8 +115,7 @@ struct reader {
       sorted.push_back(std::move(content.tensors[index]));
       at = end;
     }
-    if (!is_header_alone && at != data.size())
-      return damaged("there is more in it than its header tells");
+    if (!is_header_alone && at != data.size()) return damaged("it is longer than its header says");
     content.tensors = std::move(sorted);
     return {};
   }
@@ -124,14 +123,14 @@ struct reader {
   error_code read() {
     if (file.size() < length_bytes) return damaged("it is cut short");
     const std::uint64_t header_bytes = number_at(file);
-    if (header_bytes > safetensors_header_bytes_max) return damaged("it is no safetensors file");
+    if (header_bytes > safetensors_header_bytes_max) return damaged("it is not a safetensors file");
     if (header_bytes > file.size() - length_bytes) return damaged("it is cut short");
     const std::string_view text = file.substr(length_bytes, header_bytes);
-    if (!text.starts_with('{')) return damaged("it is no safetensors file");
+    if (!text.starts_with('{')) return damaged("it is not a safetensors file");
     without_doubles names;
     const json header = json::parse(text.begin(), text.end(), std::ref(names), false);
     if (header.is_discarded()) return damaged("its header is not JSON");
-    if (!names.doubled().empty()) return damaged("'" + names.doubled() + "' stands in it twice");
+    if (!names.doubled().empty()) return damaged("'" + names.doubled() + "' occurs in it twice");
     for (const auto& [name, entry] : header.items()) {
       const bool is_metadata = name == metadata_name;
       if (auto error = is_metadata ? read_metadata(entry) : read_tensor(name, entry)) return error;
@@ -178,7 +177,7 @@ result<safetensors_header> make_safetensors_header(std::span<const tensor_view> 
   try {
     text = header.dump();
   } catch (const json::exception&) {
-    return refuse(errc::invalid_argument, "a name or a text in it is no UTF-8");
+    return refuse(errc::invalid_argument, "a name or a text in it is not UTF-8");
   }
   const std::size_t before_data = length_bytes + text.size();
   text.append((data_alignment - before_data % data_alignment) % data_alignment, ' ');

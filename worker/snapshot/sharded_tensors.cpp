@@ -27,10 +27,10 @@ error_code sharded_tensors::add(const snapshot_part& own, std::shared_ptr<const 
     auto& all = tensors_[tensor.name];
     if (all.pieces.empty()) all.whole = whole;
     if (!is_inside(region, whole.shape) || all.whole != whole) {
-      problem = "piece " + text_of(region) + " is none of " + to_text(all.whole);
+      problem = "piece " + text_of(region) + " does not fit into " + to_text(all.whole);
       return errc::damaged;
     }
-    // Ranks that have the same piece have it alike.
+    // Ranks with the same region have the same content.
     const bool is_there = std::any_of(all.pieces.begin(), all.pieces.end(),
                                       [&](const piece& each) { return each.region == region; });
     if (!is_there) all.pieces.push_back({region, tensor.bytes});
@@ -70,7 +70,7 @@ error_code sharded_tensors::read(std::string_view name, const tensor_region& reg
     if (!part) continue;
     for (const auto& other : parts) {
       if (!common_part(*part, other)) continue;
-      problem = "two pieces of " + to_text(whole) + " have " + text_of(other) + " in part both";
+      problem = "two pieces of " + to_text(whole) + " overlap in " + text_of(other);
       return errc::damaged;
     }
     copy_part(*part, bytes_of(whole.type), each.region, each.bytes.data(), region, to);

@@ -1,11 +1,11 @@
-// Sharded tensors are those of which each rank has a piece: an optimizer's state that is spread
-// over the ranks, the layers of a model of which each has a part. In a snapshot each piece says
-// which region of the whole it is, as in PyTorch's distributed checkpoints
-// (torch/distributed/checkpoint/ metadata.py: ChunkStorageMetadata has offsets and sizes,
+// Sharded tensors are those of which each rank has a piece, such as an optimizer's state that is
+// spread over the ranks, or a model's layers of which each rank has a part. In a snapshot each
+// piece records its region of the whole, as in PyTorch's distributed checkpoints
+// (torch/distributed/checkpoint/metadata.py: ChunkStorageMetadata has offsets and sizes,
 // TensorStorageMetadata the size of the whole), so that another number of ranks can read the
-// regions that are theirs now.
+// regions that they need.
 //
-// Thread rule: any thread once all pieces are added.
+// Thread rule: any thread, after all pieces were added.
 #pragma once
 
 #include "rendezvous/base/error.hpp"
@@ -23,19 +23,19 @@ namespace ddprun::worker {
 
 class sharded_tensors {
  public:
-  // The pieces of one rank; what is none is left out. errc::damaged: a piece that does not fit into
-  // its whole, or one of another whole than those before.
+  // Adds the pieces of one rank; other tensors are ignored. errc::damaged if a piece does not fit
+  // into its whole, or belongs to another whole than the earlier ones.
   error_code add(const snapshot_part& own, std::shared_ptr<const mapped_file> bytes,
                  std::string& problem);
 
-  // The wholes, by name.
+  // The whole tensors, by name.
   std::vector<tensor_description> wholes() const;
-  // None: there is no tensor of that name.
+  // nullptr if there is no tensor of that name.
   const tensor_description* find(std::string_view name) const;
 
-  // Brings a region of a whole to `to`, from all pieces that have some of it: only their bytes are
-  // read. errc::not_found: there is no such tensor; errc::invalid_argument: it has no such region;
-  // errc::damaged: the pieces leave some of it out, or two of them have some of it both.
+  // Copies a region of a whole tensor to `to`, from all pieces that overlap it; only their bytes
+  // are read. errc::not_found if the tensor does not exist; errc::invalid_argument if it has no
+  // such region; errc::damaged if the pieces do not cover the region, or overlap in it.
   error_code read(std::string_view name, const tensor_region& region, char* to,
                   std::string& problem) const;
 

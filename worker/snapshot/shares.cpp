@@ -46,8 +46,8 @@ dealt_tensors deal_out(const snapshot_part& replicated, std::uint32_t writers,
   dealt.rank_of.assign(replicated.tensors.size(), 0);
   writers = std::clamp<std::uint32_t>(writers, 1, std::max<std::uint32_t>(world_size, 1));
   if (writers == 1) return dealt;
-  // The longest first, each to the writer that has least: no two shares then differ by more than
-  // the longest tensor.
+  // Assign the longest tensors first, each to the writer with the least bytes: then no two shares
+  // differ by more than the longest tensor.
   const auto lengths = lengths_of(replicated);
   std::vector<std::size_t> order(lengths.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -98,7 +98,7 @@ result<std::string> index_text(const snapshot_part& replicated, const dealt_tens
   try {
     return index.dump(2) + "\n";
   } catch (const json::exception&) {
-    problem = "a name in it is no UTF-8";
+    problem = "a name in it is not UTF-8";
     return make_error_code(errc::invalid_argument);
   }
 }

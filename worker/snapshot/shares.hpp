@@ -1,15 +1,16 @@
-// Which rank writes what of the state that all ranks have alike: each tensor is in one rank's file,
-// and the ranks that write get about as many bytes each. Every rank works that out by itself, from
-// the tensors' names, types and shapes, which all have alike; the checksum shows where they do not.
+// Decides which rank writes which part of the replicated state. Each tensor is in one rank's file,
+// and the ranks that write get about the same number of bytes. Every rank computes this by itself
+// from the tensors' names, types and shapes, which are the same on all ranks; a checksum reveals if
+// they are not.
 //
-// The index names the file of each tensor, as Hugging Face's sharded checkpoints have it
+// The index names the file of each tensor, as in Hugging Face's sharded checkpoints
 // (model.safetensors.index.json; huggingface_hub,
 // docs/source/en/package_reference/serialization.md):
 //
-//   {"metadata": {"total_size": 12345}, "weight_map": {"model.first.bias":
-//   "rank-00001.safetensors"}}
+//   {"metadata": {"total_size": 12345},
+//    "weight_map": {"model.first.bias": "rank-00001.safetensors"}}
 //
-// It is for other programs: this one reads the files' own headers.
+// It is for other programs; this one reads the files' own headers.
 //
 // Pure. Thread rule: any thread.
 #pragma once
@@ -23,29 +24,29 @@
 
 namespace ddprun::worker {
 
-// A rank that has less to write is not worth its file's place among those that all must read.
+// With less to write, a rank is not worth another file that all ranks must read.
 constexpr std::uint64_t share_bytes_min = std::uint64_t{64} << 20;
 
-// How many ranks write where nobody says it: one where all are on one node, whose disk one rank
-// keeps busy; else all that have share_bytes_min to write.
+// The default number of ranks that write: one if all are on one node, since one rank keeps its disk
+// busy; otherwise as many as have share_bytes_min to write.
 std::uint32_t writers_for(std::uint64_t bytes, std::uint32_t world_size, std::uint32_t nodes);
 
 struct dealt_tensors {
-  std::vector<std::uint32_t> rank_of;   // that writes it, of each tensor
-  std::vector<std::uint32_t> ranks{0};  // all of these, in order; 0, which writes the values
-  std::uint64_t checksum = 0;           // of all this; 0 where rank 0 writes all
+  std::vector<std::uint32_t> rank_of;   // the writer of each tensor
+  std::vector<std::uint32_t> ranks{0};  // the writers, in order; rank 0 also writes the values
+  std::uint64_t checksum = 0;           // of all this; 0 if rank 0 writes everything
   bool is_shared() const { return ranks.size() > 1; }
 };
 
-// Writers are spread evenly over the ranks, and so over the nodes: 2 of 8 are ranks 0 and 4.
+// Spreads the writers evenly over the ranks, and thus over the nodes: 2 of 8 are ranks 0 and 4.
 dealt_tensors deal_out(const snapshot_part& replicated, std::uint32_t writers,
                        std::uint32_t world_size);
 
-// What that rank writes of it.
+// The share that this rank writes.
 snapshot_part share_of(const snapshot_part& replicated, const dealt_tensors& dealt,
                        std::uint32_t rank);
 
-// errc::invalid_argument: two tensors have one name, or one that is no UTF-8; `problem` says which.
+// errc::invalid_argument if two tensors have the same name, or a name is not UTF-8; see `problem`.
 result<std::string> index_text(const snapshot_part& replicated, const dealt_tensors& dealt,
                                std::string& problem);
 

@@ -1,4 +1,4 @@
-// What a program puts into a snapshot, and what it finds in one.
+// The content of a snapshot, as a program saves it and gets it back.
 #pragma once
 
 #include "worker/snapshot/tensor_view.hpp"
@@ -20,37 +20,37 @@ class sharded_tensors;  // sharded_tensors.hpp
 
 using text_map = std::map<std::string, std::string>;
 
-// Receives one line a time, without its end. It may be called on another thread of this library.
+// Receives one line at a time, without its newline. A thread of this library may call it.
 using message_handler = std::function<void(const std::string& line)>;
 void write_to_stderr(const std::string& line);
 
-// Brings the root's bytes to all ranks, which call it with the same root and count, in the same
-// order. It throws where the ranks have lost each other.
+// Copies the root's bytes to all ranks, which call it with the same root and count, in the same
+// order. It throws if the ranks have lost each other.
 using byte_broadcast = std::function<void(std::uint32_t root, char* bytes, std::size_t count)>;
 
-// A part of a job's state. Values are small ones, as text: a sampler's place, a learning rate.
+// A part of a job's state. Values are small texts, such as a sampler's position or a learning rate.
 struct snapshot_part {
   text_map values;
   std::vector<tensor_view> tensors;
-  // Looks at one after the other; tensors_by_name.hpp is for many names. None: there is none.
+  // Searches linearly; use tensors_by_name.hpp for many names. nullptr if there is no such tensor.
   const tensor_view* find(std::string_view name) const;
-  // What the tensors are long together.
+  // The total length of the tensors.
   std::uint64_t bytes() const;
 };
 
 struct snapshot_state {
-  snapshot_part replicated;  // alike on all ranks: each tensor is written by one, values by rank 0
-  snapshot_part own;         // this rank's
+  snapshot_part replicated;  // equal on all ranks; rank 0 writes the values
+  snapshot_part own;         // this rank's own
 };
 
 struct snapshot_info {
-  std::uint64_t generation = 0;  // who wrote it: see claim.hpp
+  std::uint64_t generation = 0;  // of the writer: see claim.hpp
   std::uint64_t step = 0;        // the program's own count of progress
   std::uint64_t epoch = 0;       // likewise
-  std::uint64_t instance = 0;    // of the run; 0 when the launcher has none
+  std::uint64_t instance = 0;    // of the run; 0 if the launcher has none
   std::uint64_t round = 1;
   bool tells_progress = false;  // the program calls snapshots::progress()
-  bool is_emergency = false;    // saved by the ranks that were left: see emergency.hpp
+  bool is_emergency = false;    // saved by survivors: see emergency.hpp
   bool operator==(const snapshot_info&) const = default;
 };
 
@@ -59,12 +59,12 @@ struct resumed_snapshot {
   std::uint32_t world_size = 1;  // of the job that saved it
   std::string path;
   snapshot_part replicated;
-  // None where it was saved by another number of ranks: whose is whose is the program's to say.
+  // None if another number of ranks has saved it: only the program can decide how to distribute it.
   std::optional<snapshot_part> own;
-  // Those of which each rank had a piece, where there are more or fewer ranks now; none: it has no
-  // such tensors. They are read when a region is asked for.
+  // The tensors of which each rank had a piece, if the number of ranks has changed; none if there
+  // are no such tensors. A region is read when it is requested.
   std::shared_ptr<const sharded_tensors> sharded;
-  // What the tensors' bytes are mapped from; they live as long.
+  // The files that the tensors' bytes are mapped from.
   std::vector<std::shared_ptr<const mapped_file>> bytes;
 };
 

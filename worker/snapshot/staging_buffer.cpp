@@ -26,7 +26,7 @@ error_code staging_buffer::grow(std::size_t size) {
   void* const made =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (made == MAP_FAILED) return last_system_error();
-  // Fewer page faults; where there are no huge pages it goes without.
+  // Huge pages mean fewer page faults. The call may fail if there are none.
   (void)::madvise(made, size, MADV_HUGEPAGE);
   bytes_ = static_cast<char*>(made);
   size_ = size;
@@ -39,7 +39,7 @@ void staging_buffer::release() {
   size_ = 0;
 }
 
-// One core cannot use all of the memory's speed, and training waits.
+// Training waits for this copy, and one core cannot use the full memory bandwidth.
 void staging_buffer::copy_all(const std::vector<piece>& pieces) {
   std::size_t bytes = 0;
   for (const piece& each : pieces)
@@ -58,7 +58,7 @@ void staging_buffer::copy_all(const std::vector<piece>& pieces) {
     while (others.size() + 1 < threads)
       others.emplace_back(work);
   } catch (const std::system_error&) {
-    // No room for one more: it takes longer.
+    // Without a further thread the copy takes longer.
   }
   work();
   for (auto& other : others)

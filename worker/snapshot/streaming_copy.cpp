@@ -35,7 +35,7 @@ void streaming_copy(char* to, std::string_view from) {
       _mm_stream_si128(reinterpret_cast<__m128i*>(to) + at, parts[at]);
   }
   std::memcpy(to, from.data(), from.size());
-  _mm_sfence();  // before another thread is told that it is there
+  _mm_sfence();  // makes the copy visible before another thread is told of it
 }
 #else
 void streaming_copy(char* to, std::string_view from) {

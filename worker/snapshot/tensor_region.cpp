@@ -6,7 +6,7 @@
 namespace ddprun::worker {
 namespace {
 
-// Where an element of the whole lies in a region's bytes, in elements.
+// The position of an element of the whole within a region's bytes, in elements.
 std::uint64_t place_in(const tensor_region& region, const std::vector<std::uint64_t>& at) {
   std::uint64_t place = 0;
   for (std::size_t dimension = 0; dimension < at.size(); ++dimension)
@@ -14,7 +14,7 @@ std::uint64_t place_in(const tensor_region& region, const std::vector<std::uint6
   return place;
 }
 
-// From that dimension on both have all of the part's length: those elements lie side by side.
+// From this dimension on both regions have the part's length, so these elements are contiguous.
 std::size_t first_of_run(const tensor_region& part, const tensor_region& from,
                          const tensor_region& to) {
   std::size_t first = part.shape.size();
@@ -68,7 +68,7 @@ void copy_part(const tensor_region& part, std::size_t element_bytes, const tenso
   for (;;) {
     std::memcpy(to_bytes + place_in(to, at) * element_bytes,
                 from_bytes + place_in(from, at) * element_bytes, run);
-    // The next run: the last dimension before it counts first.
+    // Advance to the next run, like a counter whose last digit is the dimension before the run.
     std::size_t dimension = first;
     for (;;) {
       if (dimension == 0) return;

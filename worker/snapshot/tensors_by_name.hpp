@@ -1,8 +1,9 @@
-// The tensors of a part of a snapshot by their names. A large model has tens of thousands of
-// tensors: looked through one by one for each name, they take seconds.
+// Indexes the tensors of a part of a snapshot by name. A large model has tens of thousands of
+// tensors, and a linear search for each name would take seconds.
 //
-// Thread rule: plain values. Ownership: names and tensors are the part's, which must outlive it and
-// stay as it is. Of two tensors of one name it has the first, as snapshot_part::find does.
+// Thread rule: plain values. Ownership: names and tensors belong to the part, which must outlive
+// the index and not change. Of two tensors with one name it has the first, like
+// snapshot_part::find.
 #pragma once
 
 #include "worker/snapshot/snapshot_state.hpp"

@@ -491,7 +491,7 @@ void process_group::open_group::let_go(const std::string& why) {
 void process_group::let_go() {
   const std::string why = "rank " + std::to_string(environment_.rank) + " " + lost_words;
   std::string ignored;
-  // An open question's thread uses the tree's connection, so give up over a connection of its own.
+  // An open question's thread uses the tree's connection, so give up over another connection.
   if (group_->words && asking_words_.valid()) {
     if (const auto client = store_client::from_environment(environment_, question_limit, ignored)) {
       store_tree(*client, place_of_words(environment_, name_), rank_, world_size_)

@@ -1,4 +1,4 @@
-// What a process group's broadcast is to ranks that are processes, for ranks that are threads.
+// Broadcasts between ranks that are threads, as a process group does between processes.
 #pragma once
 
 #include "tests/support/patience.hpp"
@@ -32,7 +32,7 @@ class broadcast_of_threads {
   }
 
  private:
-  // The root puts them there, all take them, and the last one makes room for the next.
+  // The root stores the bytes, all ranks take them, and the last one frees the space for the next.
   void pass(std::uint32_t rank, std::uint32_t root, char* bytes, std::size_t count) {
     std::unique_lock lock(mutex_);
     const auto wait_for = [&](auto done) {

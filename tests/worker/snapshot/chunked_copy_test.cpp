@@ -1,4 +1,4 @@
-// The device is a fake: what it is told to bring comes when it is waited for, and not before.
+// The device is a fake, whose transfers complete only when they are waited for.
 #include "worker/snapshot/chunked_copy.hpp"
 
 #include "tests/support/catch.hpp"
@@ -45,9 +45,9 @@ struct fake_device final : worker::chunk_device {
   std::string source;
   std::vector<std::string> buffers;
   std::vector<std::optional<std::string>> under_way;
-  std::optional<std::size_t> calls_left;  // until one fails
+  std::optional<std::size_t> calls_left;  // calls until one fails
   std::string calls, wrong;
-  std::size_t most = 0;  // buffers in use
+  std::size_t most = 0;  // the most buffers in use at once
 };
 
 std::string letters_of_length(std::size_t count) {
@@ -112,7 +112,7 @@ TEST_CASE("a copy is shared among lanes, at least a chunk for each", "[snapshot]
     begun += static_cast<std::size_t>(std::count(lane->calls.begin(), lane->calls.end(), 'b'));
   }
   const std::size_t chunks = (length + 9) / 10;
-  CHECK(begun == chunks);  // each chunk is brought once
+  CHECK(begun == chunks);  // each chunk is transferred once
   CHECK(used == std::min<std::size_t>(chunks, 3));
 }
 

@@ -1,18 +1,18 @@
-// A snapshot that leads to nothing is not gone on from for ever.
+// A snapshot after which jobs keep failing is not resumed from forever.
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/folder_under_test.hpp"
 
 namespace ddprun::tests {
 namespace {
 
-// As a program does it that says how far it has come.
+// Saves as a program does that reports its progress.
 error_code train_and_save(const open_snapshots& to, std::uint64_t step) {
   if (auto error = to->progress(step)) return error;
   return save(to, step);
 }
 
 const std::string failed_once =
-    "snapshot f/snapshot-000001-000020: a job has gone on from it and failed within 10 steps; if "
+    "snapshot f/snapshot-000001-000020: a job has resumed from it and failed within 10 steps; if "
     "this one does too, the one before it is taken";
 
 }  // namespace
@@ -37,7 +37,7 @@ TEST_CASE("ordinary failures between two saves cost no snapshot", "[snapshot]") 
 }
 
 TEST_CASE("failures of another run say nothing against a snapshot", "[snapshot]") {
-  // Under torchrun all have the instance 0, and begin to count restarts anew.
+  // Under torchrun every run has instance 0, and counts restarts from 0.
   const instance_id instance = GENERATE(as<instance_id>(), 0, 77);
   folder_under_test test;
   REQUIRE_FALSE(train_and_save(test.open(1, instance), 10));
@@ -84,7 +84,7 @@ TEST_CASE("who distrusts a snapshot does not remove it", "[snapshot]") {
     CHECK(!test.files.exists("f/snapshot-000001-000010"));
     CHECK(test.files.exists("f/snapshot-000002-000020/manifest.json"));
   }
-  // To the next one it is a snapshot like all others.
+  // The next job treats it as any other snapshot.
   auto kept = test.open(6);
   CHECK(kept->resumed()->info.step == 50);
   REQUIRE_FALSE(train_and_save(kept, 60));
@@ -101,16 +101,17 @@ TEST_CASE("a snapshot that leads to nothing twice is distrusted", "[snapshot]") 
   const auto resumed_step = [&](round_number round) {
     return test.open(round)->resumed()->info.step;
   };
-  CHECK(resumed_step(2) == 20);  // and it ends, as by a crash
+  CHECK(resumed_step(2) == 20);  // the job then ends without progress, as in a crash
   CHECK(test.messages.text() == "");
   CHECK(resumed_step(3) == 20);
   CHECK(resumed_step(4) == 10);
   CHECK(test.messages.all() ==
         std::vector<std::string>{
             failed_once,
-            "snapshot f/snapshot-000001-000020 is distrusted, for 2 jobs have gone on from it and "
-            "failed within 10 steps: going on from f/snapshot-000001-000010, 10 steps before it"});
-  // What goes on from the one before it, and saves, is the newest then.
+            "snapshot f/snapshot-000001-000020 is distrusted, because 2 jobs have resumed from it "
+            "and failed within 10 steps: resuming from f/snapshot-000001-000010, 10 steps before "
+            "it"});
+  // A job that resumes from the one before it and saves has the newest snapshot.
   auto kept = test.open(5);
   REQUIRE_FALSE(train_and_save(kept, 15));
   CHECK(test.next_step() == 15);
@@ -139,7 +140,7 @@ TEST_CASE("a snapshot is trusted again once a job has come far from it", "[snaps
     }
     CHECK(!test.files.exists("f/snapshot-000001-000010/resumed-000003"));
     CHECK(!test.files.exists("f/snapshot-000001-000010/resumed-000002"));
-    CHECK(test.messages.all().size() == 1);  // that one job has failed
+    CHECK(test.messages.all().size() == 1);  // only that one job has failed
   }
 }
 
@@ -149,7 +150,7 @@ TEST_CASE("where all snapshots are distrusted the newest is taken again", "[snap
   for (const round_number round : {2, 3, 4, 5})
     CHECK(test.open(round)->resumed()->info.step == 10);
   CHECK(test.messages.last() ==
-        "snapshot f/snapshot-000001-000010 is taken again, though 3 jobs have gone on from it and "
+        "snapshot f/snapshot-000001-000010 is taken again, though 3 jobs have resumed from it and "
         "failed within 10 steps: there is no other");
 }
 
@@ -163,7 +164,7 @@ TEST_CASE("a round that ended for a node's sake says nothing against a snapshot"
   };
   for (const round_number round : {3, 4, 5, 6})
     CHECK(resumed_step(round, 2) == 20);
-  CHECK(resumed_step(7, 3) == 20);  // the first that has failed
+  CHECK(resumed_step(7, 3) == 20);  // the first job that has failed
   CHECK(resumed_step(8, 3) == 20);
   CHECK(resumed_step(9, 4) == 10);  // the second
 }

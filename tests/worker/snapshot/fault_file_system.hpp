@@ -1,12 +1,13 @@
-// A file system in memory that forgets what was not synced, and fails where a test wants it.
+// A file system in memory that loses what was not synced, and fails where a test wants it to.
 //
-// It is as nasty as POSIX allows: after a power cut each change of a name since the last sync of
-// the folder has happened or has not, independently of the others, and bytes that were not synced
-// are there in part, or as zeros.
+// It is as unreliable as POSIX allows: after a power cut each change of a name since the last sync
+// of its folder has happened or not, independently of the others, and bytes that were not synced
+// are there in part, or are zeros.
 //
-// Every call is made of steps (making a file, each part written, syncing it...); step numbers count
-// from 0 over all calls. `fail` makes one step, or all from there on, return an error; `cut_power`
-// makes a step the last one, which may be half done, after which everything fails until `reboot`.
+// Every call consists of steps (creating a file, each part that is written, syncing it...), which
+// are numbered from 0 over all calls. `fail` makes one step, or all from there on, return an error.
+// `cut_power` makes a step the last one, which may be half done; everything then fails until
+// `reboot`.
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -32,13 +33,13 @@ class fault_file_system : public worker::file_system {
   void fail(std::size_t step, int number, bool only_once) {
     fail_number_of(step, only_once ? 1 : ~std::size_t{0}, number);
   }
-  // So many steps, one after the other.
+  // Lets `count` consecutive steps fail.
   void fail_number_of(std::size_t step, std::size_t count, int number) {
     fail_step_ = step;
     fail_count_ = count;
     fail_number_ = number;
   }
-  // Every read of this file, until `heal`.
+  // Lets every read of this file fail, until `heal`.
   void fail_reads(const std::string& path, int number) { unreadable_[path] = number; }
   void heal() { unreadable_.clear(); }
   void cut_power(std::size_t step) { cut_step_ = step; }
@@ -46,7 +47,7 @@ class fault_file_system : public worker::file_system {
   void lie_about_folder_sync() { folder_sync_lies_ = true; }
   std::size_t steps() const { return steps_; }
 
-  // What a machine finds after the power cut.
+  // Restores what a machine finds after a power cut.
   void reboot() {
     for (auto& change : changes_) {
       if (random_() % 2 == 0) apply(change, durable_names_);
@@ -54,7 +55,7 @@ class fault_file_system : public worker::file_system {
     changes_.clear();
     for (auto& [name, file] : durable_names_)
       tear(*file);
-    // What is in a folder that is lost is lost. Names are sorted: a folder comes before its files.
+    // The content of a lost folder is lost too. Names are sorted, so a folder precedes its files.
     for (auto at = durable_names_.begin(); at != durable_names_.end();) {
       const std::string folder = above(at->first);
       const bool is_lost = folder != "." && !durable_names_.contains(folder);
@@ -66,7 +67,7 @@ class fault_file_system : public worker::file_system {
     fail_step_.reset();
   }
 
-  // For tests that damage files.
+  // These are for tests that damage files.
   std::string& bytes(const std::string& path) { return names_.at(path)->bytes; }
   bool exists(const std::string& path) const { return names_.contains(path); }
   void put(const std::string& path, std::string bytes) {
@@ -98,7 +99,7 @@ class fault_file_system : public worker::file_system {
         std::make_unique<output>(*this, create_inode(path)));
   }
 
-  // Two changes of names, of which a power cut may keep either.
+  // These are two changes of names, of which a power cut may keep either.
   error_code rename_to_new(const std::string& from, const std::string& to) override {
     const auto error = step();
     if (error && !half_done()) return error;
@@ -209,7 +210,7 @@ class fault_file_system : public worker::file_system {
     std::shared_ptr<inode> made_;
   };
   using name_map = std::map<std::string, std::shared_ptr<inode>>;
-  // from -> to; an empty `from` makes `to`, an empty `to` removes `from`.
+  // Renames `from` to `to`; an empty `from` creates `to`, an empty `to` removes `from`.
   struct name_change {
     std::string from;
     std::string to;
@@ -230,7 +231,7 @@ class fault_file_system : public worker::file_system {
     return {};
   }
 
-  // The step that the power cut hit may have reached the disk all the same.
+  // The step during which the power was cut may still have reached the disk.
   bool half_done() { return just_cut_ && random_() % 2 == 0; }
 
   std::shared_ptr<inode> create_inode(const std::string& path) {

@@ -1,4 +1,4 @@
-// Snapshots on a real disk: what has the name of a snapshot, and is none, does no harm.
+// Snapshots on a real disk: files that have the name of a snapshot but are none do no harm.
 #include "worker/snapshot/file_system.hpp"
 
 #include "tests/support/catch.hpp"
@@ -83,7 +83,7 @@ TEST_CASE("a file gets a new name only where nobody has it", "[snapshot]") {
   CHECK(*files.read(path("new"), 10) == "mine");
   CHECK(files.rename_to_new(path("mine"), path("other")) == system_error(ENOENT));
 
-  // As on NFS, where the server has done it and its answer was lost.
+  // As on NFS, if the server has renamed it but its reply was lost.
   REQUIRE(::link(path("new").c_str(), path("done").c_str()) == 0);
   CHECK_FALSE(files.rename_to_new(path("new"), path("done")));
   CHECK(files.size(path("new")).error() == system_error(ENOENT));

@@ -1,4 +1,4 @@
-// One folder in memory, and the jobs of one rank that open it one after the other.
+// One folder in memory, and jobs of one rank that open it one after the other.
 #pragma once
 
 #include "tests/support/catch.hpp"
@@ -40,7 +40,7 @@ struct folder_under_test {
     REQUIRE(opened.has_value());
     return std::move(*opened);
   }
-  // The step of the snapshot that the next job goes on from; 0: from the beginning.
+  // The step of the snapshot that the next job resumes from; 0: from the beginning.
   std::uint64_t next_step() {
     const auto opened = open(++probe_, 99);
     const auto& found = opened->resumed();

@@ -1,5 +1,5 @@
-// What one rank has read of a snapshot is handed on to the others: each byte is read once, whoever
-// can read it.
+// Tests that what one rank has read of a snapshot is sent to the others: each byte is read once, by
+// a rank that can read it.
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/broadcast_of_threads.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
@@ -17,10 +17,10 @@ namespace {
 
 using namespace ddprun::worker;
 
-// A disk of which some ranks cannot read some files.
+// A disk that returns errors for some files.
 class partly_readable final : public hooked_disk {
  public:
-  std::set<std::string> unreadable;  // ends of names
+  std::set<std::string> unreadable;  // suffixes of names
 
   error_code scan(const std::string& path, const piece_handler& on_piece) override {
     for (const auto& name : unreadable) {
@@ -31,12 +31,12 @@ class partly_readable final : public hooked_disk {
 };
 
 struct handing_job : job_under_test {
-  std::map<std::uint32_t, partly_readable> disks;  // of ranks, in the next round
+  std::map<std::uint32_t, partly_readable> disks;  // of each rank, in the next round
   std::unique_ptr<broadcast_of_threads> between;
   std::mutex mutex;
-  std::map<std::string, std::multiset<std::uint32_t>> looks;  // at files: by which ranks
+  std::map<std::string, std::multiset<std::uint32_t>> looks;  // by file: its readers
 
-  // What becomes of what a rank hears; none: it is as it was sent.
+  // Changes what a rank receives; none: it receives what was sent.
   std::function<void(std::uint32_t rank, char* bytes, std::size_t count)> on_the_way;
 
   std::vector<rank_result> resume(round_number round, std::uint32_t world_size) {
@@ -66,7 +66,7 @@ struct handing_job : job_under_test {
     require_open(ranks);
     REQUIRE(save(ranks, 10) == all(world_size));
   }
-  // Each rank's tensors, fetched by all side by side, and compared; what is wrong.
+  // Lets all ranks fetch their tensors together and compare them; returns what is wrong.
   static std::string compare(std::vector<rank_result>& ranks, std::uint64_t step) {
     std::vector<std::string> wrong(ranks.size());
     on_all(static_cast<std::uint32_t>(ranks.size()), [&](std::uint32_t rank) {
@@ -125,7 +125,7 @@ TEST_CASE("what a rank cannot read another one reads for it", "[snapshot]") {
   CHECK(handing_job::compare(ranks, 10) == "");
   for (std::uint32_t rank = 0; rank < world_size; ++rank)
     CHECK(ranks[rank].job->resumed()->own.has_value() == (world_size == 3));
-  // The next round finds it all the same.
+  // The next round finds the snapshot nevertheless.
   CHECK(save(ranks, 20) == all(world_size));
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("a share that its reader finds damaged none of them takes", "[snapshot
   require_open(ranks);
   CHECK(handing_job::compare(ranks, 10) == "");
   CHECK(test.messages.last().ends_with(
-      "skipped: rank 1: rank-00001.safetensors: its bytes do not fit their checksum"));
+      "skipped: rank 1: rank-00001.safetensors: its bytes do not match their checksum"));
 }
 
 TEST_CASE("what comes to one rank damaged none of them takes", "[snapshot]") {
@@ -163,7 +163,7 @@ TEST_CASE("what comes to one rank damaged none of them takes", "[snapshot]") {
   }
   std::size_t heard = 0;  // by rank 1
   test.on_the_way = [&](std::uint32_t rank, char* bytes, std::size_t) {
-    // The header's length is the first, then it comes itself: of the newest snapshot only.
+    // The header's length comes first, then the header: damage that of the newest snapshot only.
     if (rank == 1 && ++heard == 2) bytes[8] = '!';
   };
   auto ranks = test.resume(2, 3);
@@ -173,7 +173,8 @@ TEST_CASE("what comes to one rank damaged none of them takes", "[snapshot]") {
   CHECK(handing_job::compare(ranks, 10) == "");
   const std::string place = test.folder + "/snapshot-000001-0000";
   CHECK(test.messages.last().starts_with(
-      "snapshot " + place + "20 skipped: rank 1: rank-00000.safetensors, as it was handed on: "));
+      "snapshot " + place +
+      "20 skipped: rank 1: rank-00000.safetensors, as received from another rank: "));
   CHECK_FALSE(std::filesystem::exists(place + "20/resumed-000002"));
   CHECK(std::filesystem::exists(place + "10/resumed-000002"));
 }
@@ -197,9 +198,9 @@ TEST_CASE("ranks that lose each other while they hand on say so", "[snapshot]") 
   for (const auto& each : ranks) {
     CHECK(each.error == errc::connection_closed);
     CHECK(each.problem ==
-          "cannot hand on what ranks have read of the snapshot: the ranks have lost each other");
+          "cannot distribute what ranks have read of the snapshot: the ranks have lost each other");
   }
-  // No rank has gone on from it.
+  // No rank has resumed from it.
   CHECK_FALSE(std::filesystem::exists(test.folder + "/snapshot-000001-000010/resumed-000002"));
 }
 

@@ -1,4 +1,4 @@
-// The real disk, on which one thing does not work, or happens at a bad moment.
+// The real disk, on which one operation can fail, or a test can act at a bad moment.
 #pragma once
 
 #include "worker/snapshot/file_system.hpp"
@@ -14,16 +14,16 @@
 
 namespace ddprun::tests {
 
-// Something may happen before one of these is done, on the thread that does it.
+// Hooks run before an operation, on the thread that calls it.
 class hooked_disk : public worker::file_system {
  public:
-  std::string refuses_to_create;  // what ends so
+  std::string refuses_to_create;  // a suffix of paths
   std::atomic<int> fails_with{0};
   std::atomic<bool> is_dead{false};  // as the rank that has it: nothing is done any more
   std::function<void(const std::string& path)> before_create;
   std::function<void(const std::string& to)> before_rename;
-  std::function<void(const std::string& path)> before_look;  // at one file
-  std::function<void(const std::string& path)> before_sync;  // of a folder
+  std::function<void(const std::string& path)> before_look;  // before a file is read
+  std::function<void(const std::string& path)> before_sync;  // before a folder is synced
 
   // Ready once a folder whose path ends so is synced: what is written to it has been. It takes
   // before_sync.
@@ -59,7 +59,7 @@ class hooked_disk : public worker::file_system {
   }
   error_code sync_folder(const std::string& path) override {
     if (before_sync) before_sync(path);
-    return is_dead ? gone() : error_code();  // no power is cut here
+    return is_dead ? gone() : error_code();  // no test cuts the power here
   }
   result<std::vector<std::string>> list(const std::string& path) override {
     if (is_dead) return gone();

@@ -1,4 +1,4 @@
-// Ranks that are late, or gone, at the worst moment.
+// Ranks that are late or gone at the worst moment.
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
 
@@ -85,7 +85,7 @@ TEST_CASE("a generation is drawn once, however long one sleeps before it", "[sna
     if (!path.ends_with("claim-000002") || second) return;
     second = open_alone(test, 2, &posix_file_system());
     REQUIRE_FALSE(save_alone(second, 60));
-    third = open_alone(test, 3, &posix_file_system());  // which removes the second's claim
+    third = open_alone(test, 3, &posix_file_system());  // removes the second one's claim
   };
   auto options = test.options();
   options.files = &test.disk;
@@ -117,8 +117,8 @@ TEST_CASE("what was said at one opening is no word on the next in the same round
   }
 }
 
-// A membership change under torchrun: the same store, new ranks, and a node that counts restarts
-// anew.
+// A membership change under torchrun: the same store, new ranks, and a node that restarts its
+// count.
 TEST_CASE("what was said before a membership change is no word on what comes after", "[snapshot]") {
   job_under_test test;
   test.instance = 0;
@@ -158,7 +158,7 @@ TEST_CASE("a save that comes while one is being written waits for that", "[snaps
   };
   test.disk.before_rename = note;
   CHECK_FALSE(job->save(10, 0, small_state(10).view()));
-  is_writing.get_future().wait();  // and save is over already
+  is_writing.get_future().wait();  // save() has returned already
   std::promise<void> is_coming;
   auto second = std::async(std::launch::async, [&] {
     is_coming.set_value();
@@ -173,7 +173,7 @@ TEST_CASE("a save that comes while one is being written waits for that", "[snaps
                                           "snapshot-000001-000020/rank-00000.safetensors",
                                           "snapshot-000001-000020/manifest.json.tmp",
                                           "snapshot-000001-000020/manifest.json"});
-  // The copy of the first was not written over by the second.
+  // The second save has not overwritten the copy of the first.
   std::filesystem::remove_all(test.folder + "/snapshot-000001-000020");
   const auto next = open_alone(test, 2, &posix_file_system());
   REQUIRE(next != nullptr);

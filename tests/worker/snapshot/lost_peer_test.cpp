@@ -227,7 +227,7 @@ TEST_CASE("a rank that dies while all find what to go on from costs no snapshot"
   const auto [how, expects] = GENERATE(
       // Before the choice.
       std::pair(death{0, last_act::create, "claim-000002"},
-                both("rank 0 has not said from which snapshot to go on: " + waited_twice, 20)),
+                both("rank 0 has not said from which snapshot to resume: " + waited_twice, 20)),
       // Before it has read its part.
       std::pair(death{0, last_act::look, "rank-00000.safetensors"},
                 both("rank 0 has not said whether all ranks could read their part of " +
@@ -259,7 +259,7 @@ TEST_CASE("a rank that dies while what was read is handed on costs no snapshot",
       std::pair(death{1, last_act::hand_on, ""}, both(lost, 20)),
       // Before the choice, and before it has read its part.
       std::pair(death{0, last_act::create, "claim-000002"},
-                both("rank 0 has not said from which snapshot to go on: " + waited_twice, 20)),
+                both("rank 0 has not said from which snapshot to resume: " + waited_twice, 20)),
       std::pair(death{1, last_act::look, "rank-00001.safetensors"},
                 first("not all ranks have read their part of snapshot " + newest_snapshot +
                           ": no word from rank 1" + waited_once,

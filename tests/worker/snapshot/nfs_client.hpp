@@ -1,20 +1,21 @@
-// One machine's view of a folder on NFS, as Linux's client shows it: it remembers which names are
-// in a folder, and which are not, and does not ask the server again for `kept`. What is true of it
-// here, and where it is so in Linux (fs/nfs/dir.c):
+// One machine's view of a folder on NFS, as shown by Linux's client: it caches which names exist in
+// a folder and which do not, and does not ask the server again for `kept`. It models these
+// properties of Linux (fs/nfs/dir.c):
 //
-// - A name that was asked for too early is "not there" until the folder is seen to have changed
-//   (nfs_neg_need_reval), for which its attributes are fetched after `kept`, or when it is listed.
-//   A change of its own is none to this machine: with its answer the server says whether another
-//   one was there in between, and only then is all asked anew (fs/nfs/nfs4proc.c,
-//   nfs4_update_changeattr_locked). A name that was there may be another file by now: reading it
-//   is ESTALE.
-// - Listing asks the server, for opendir() does (close-to-open), but not on a mount with `nocto`.
-// - An exclusive create is the server's to decide; a removal of a name that is remembered as not
-//   there does not reach the server.
-// - A file that is removed by the machine that has it mapped becomes .nfs... in its folder until
-//   that lets it go (silly rename).
+// - A name that was looked up too early "does not exist" until the client notices that the folder
+// has changed (nfs_neg_need_reval). It fetches the folder's attributes after `kept`, or when the
+// folder is listed. The client's own changes do not count: the server's reply says whether another
+// client's change came in between, and only then is everything fetched again (fs/nfs/nfs4proc.c,
+// nfs4_update_changeattr_locked). A cached name may be another file by now: reading it returns
+// ESTALE.
+// - Listing asks the server, because opendir() does (close-to-open), but not on a mount with
+// `nocto`.
+// - The server decides on an exclusive create; removing a name that is cached as absent does not
+// reach the server.
+// - A file that is removed by the machine that has it mapped becomes .nfs... in its folder until it
+// is unmapped (silly rename).
 //
-// Thread rule: that of the server, one thread at a time. Time passes where it is told to pause().
+// Thread rule: that of the server, one thread at a time. Time only passes in pause().
 #pragma once
 
 #include "tests/worker/snapshot/fault_file_system.hpp"
@@ -32,13 +33,13 @@
 
 namespace ddprun::tests {
 
-// What the machines share: the files, and how often each folder has been changed.
+// What the machines share: the files, and the number of changes of each folder.
 struct nfs_server {
   fault_file_system& disk;
   std::mutex& mutex;
   std::map<std::string, std::size_t> changes = {};
 
-  // What the machines remember of before is known to be old, once they ask: changes count in time.
+  // Counts as a change of every folder, so that caches are outdated once they ask.
   void restart() {
     for (auto& [folder, count] : changes)
       ++count;
@@ -49,7 +50,7 @@ class nfs_client : public worker::file_system {
  public:
   static constexpr std::chrono::seconds kept{30};  // Linux's acdirmin
 
-  // The mutex is held by whoever calls it, and taken by a file that is let go.
+  // The caller holds the mutex; a mapping locks it when it is released.
   nfs_client(nfs_server& server, bool nocto)
       : shared_(server), server_(server.disk), nocto_(nocto) {}
 
@@ -133,9 +134,9 @@ class nfs_client : public worker::file_system {
 
  private:
   struct folder {
-    std::chrono::milliseconds until{};  // its attributes count so long
-    std::size_t changes = 0;            // that this machine knows of
-    std::map<std::string, bool> names;  // asked for: it is there, or not
+    std::chrono::milliseconds until{};  // its attributes are valid until then
+    std::size_t changes = 0;            // known to this machine
+    std::map<std::string, bool> names;  // those that were looked up, and whether they exist
     std::optional<std::vector<std::string>> listed;
   };
   struct mapping : worker::mapped_file {
@@ -168,7 +169,8 @@ class nfs_client : public worker::file_system {
   }
   bool is_mapped(const std::string& path) { return mapped_at(path) != nullptr; }
 
-  // The path's own parts are names too. ENOENT: as far as this machine knows there is none.
+  // Looks up the path, and first its parents. ENOENT if this machine believes that it does not
+  // exist.
   error_code look_up(const std::string& path) {
     if (path == ".") return {};
     const std::string place = above(path);
@@ -181,14 +183,14 @@ class nfs_client : public worker::file_system {
     if (is_new) name->second = server_.exists(path);
     return name->second ? error_code() : system_error(ENOENT);
   }
-  // What was remembered of its names is dropped where another machine has changed them.
+  // Drops the cached names if another machine has changed the folder.
   void fetch_attributes(const std::string& place) {
     auto& known = folders_[place];
     if (known.changes != shared_.changes[place]) known = {};
     known.changes = shared_.changes[place];
     known.until = now_ + kept;
   }
-  // By this machine, which hears of the folder's attributes with the server's answer.
+  // Records a change by this machine, whose reply from the server includes the folder's attributes.
   void has_changed(const std::string& path, bool is_there) {
     const std::string place = above(path);
     fetch_attributes(place);

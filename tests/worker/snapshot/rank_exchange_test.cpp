@@ -1,4 +1,4 @@
-// What ranks tell each other through the job store, and a store in which another has written.
+// The ranks' messages through the job store, also with a store that another program has written to.
 #include "worker/snapshot/rank_exchange.hpp"
 
 #include "tests/support/catch.hpp"

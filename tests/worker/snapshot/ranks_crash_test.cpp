@@ -1,6 +1,7 @@
-// Two ranks, each with a disk of its own that fails at any one of its steps, or from there on: what
-// was reported saved is found again by both, and both say the same of each snapshot. Once on a disk
-// that shows all as it is, and on NFS, with each rank on the other machine in the next round.
+// Two ranks, each with a disk of its own that fails at any of its steps, or from there on. Both
+// must find what was reported saved, and both must report the same for each snapshot. It is tested
+// with a disk that is always current, and on NFS, where each rank is on the other machine in the
+// next round.
 #include "tests/support/catch.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/worker/snapshot/two_ranks.hpp"
@@ -10,7 +11,7 @@
 namespace ddprun::tests {
 namespace {
 
-// Of a rank, in a round after one that went well.
+// The steps of a rank in a round that follows a successful one.
 std::size_t steps_of_a_ranks_life(std::uint32_t rank, shared_by how, std::uint32_t writers) {
   two_ranks test(how, writers);
   test.live(1);

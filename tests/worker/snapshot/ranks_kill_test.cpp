@@ -1,6 +1,6 @@
-// A job of two ranks that is killed at any step of either of them, and one whose disk loses power
-// at any step: the next job finds what was reported saved, wherever its ranks run. On NFS each of
-// them runs on the other machine then, which may remember of the folder what it was.
+// A job of two ranks that is killed at any step of either, and one whose disk loses power at any
+// step: the next job must find what was reported saved, wherever its ranks run. On NFS each of them
+// is then on the other machine, whose cache of the folder may be outdated.
 #include "tests/support/catch.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/worker/snapshot/two_ranks.hpp"
@@ -16,7 +16,7 @@ struct life {
   std::size_t of_disk = 0;
 };
 
-// How many steps a round has, after one that went well.
+// The number of steps of a round that follows a successful one.
 life steps_of_a_round(shared_by how, std::uint32_t writers) {
   two_ranks test(how, writers);
   test.live(1);
@@ -28,7 +28,7 @@ life steps_of_a_round(shared_by how, std::uint32_t writers) {
   for (std::uint32_t rank = 0; rank < two_ranks::ranks; ++rank)
     steps.of_rank[rank] = test.views[rank].steps() - steps.of_rank[rank];
   steps.of_disk = test.disk.steps() - steps.of_disk;
-  // At the least a file is made, written and synced: else nothing would be tried.
+  // At least a file is created, written and synced; otherwise nothing would be tested.
   for (const std::size_t of_rank : steps.of_rank)
     REQUIRE(of_rank >= 3);
   REQUIRE(steps.of_disk >= 3);
@@ -42,7 +42,8 @@ std::pair<shared_by, std::uint32_t> generate_folder() {
                   std::pair(shared_by::nfs_with_nocto, 2u));
 }
 
-// What a cut at one of these steps breaks first, on a disk that `lie` may have lie from the start.
+// Returns what a power cut at one of these steps breaks first; `lie` may let the disk lie about
+// syncs.
 template <typename Lie>
 std::string first_wrong_after_a_cut(shared_by how, std::uint32_t writers, bool is_remembered,
                                     const std::vector<std::uint64_t>& steps, Lie lie) {
@@ -80,7 +81,7 @@ TEST_CASE("a job that is killed at any step of a rank costs no snapshot", "[snap
       INFO(test.messages.text());
       REQUIRE(wrong == "");
       test.reported = 1000;
-      // What the killed job remembered is as old as can be.
+      // The killed job's machines have the oldest possible cache.
       REQUIRE(test.check(4) == "");
     }
   }
@@ -92,14 +93,14 @@ TEST_CASE("a power cut at any step of the folder's disk costs no snapshot", "[sn
   INFO("shared by " << static_cast<int>(how) << ", writers " << writers);
   const std::size_t steps = steps_of_a_round(how, writers).of_disk;
   CHECK(first_wrong_after_a_cut(how, writers, true, cases_to_take(steps, 24), honest) == "");
-  // The machines may have lost their power, too.
+  // The machines may have lost their power too.
   if (how != shared_by::one_disk) {
     CHECK(first_wrong_after_a_cut(how, writers, false, cases_to_take(steps, 24), honest) == "");
   }
 }
 
 TEST_CASE("a server that lies about a sync is caught by the checker", "[snapshot]") {
-  // Every step, until one of them shows the lie.
+  // Try every step until one of them reveals the lie.
   const std::size_t count = steps_of_a_round(shared_by::nfs, 1).of_disk;
   const auto all = spread_sample(count, count, 0);
   const auto in_files = [](fault_file_system& disk) { disk.lie_about_file_sync(); };

@@ -1,5 +1,5 @@
-// A round of several ranks, each on a thread of its own with its own connection to one store.
-// What they find is to be checked when they have ended: Catch2 belongs to the test's own thread.
+// A round of several ranks, each on a thread with its own connection to one store. Check their
+// results after they have ended, because Catch2 must be used on the test's own thread.
 #pragma once
 
 #include "tests/support/catch.hpp"
@@ -23,7 +23,7 @@ struct rank_result {
   std::string problem;
 };
 
-// A round: one rank a thread.
+// Runs a round with one thread for each rank.
 struct job_under_test {
   explicit job_under_test(std::uint16_t port = 0) : store({}, port) {}
 
@@ -88,7 +88,7 @@ inline void require_open(const std::vector<rank_result>& ranks) {
   }
 }
 
-// On all ranks; the error of each.
+// Runs it on all ranks, and returns the error of each.
 inline std::vector<error_code> save(std::vector<rank_result>& ranks, std::uint64_t step) {
   std::vector<error_code> errors(ranks.size());
   job_under_test::on_all(static_cast<std::uint32_t>(ranks.size()), [&](std::uint32_t rank) {

@@ -1,5 +1,5 @@
-// Several ranks, each on a thread of its own with its own connection to one store, and one folder.
-// What they find is checked when they have ended: Catch2 belongs to the test's own thread.
+// Several ranks, each on a thread with its own connection to one store, and one folder. Their
+// results are checked after they have ended, because Catch2 must be used on the test's own thread.
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
 #include "worker/snapshot/names.hpp"
@@ -57,7 +57,7 @@ TEST_CASE("no rank goes on from a snapshot before that is noted", "[snapshot]") 
     CHECK_FALSE(ranks[0].job->progress(10));
     CHECK(save(ranks, 10) == all(2));
   }
-  // Else one that crashes at once would end the job before it is.
+  // Otherwise a rank that crashes at once would end the job before that.
   auto client = client_of(test.store);
   const std::string verdict = "ddprun/snapshots/77/2/1/verdict/0/announced";
   const auto is_told = [&] { return *client.check(std::span(&verdict, 1), patience); };
@@ -88,11 +88,11 @@ TEST_CASE("another number of ranks gets what all have alike", "[snapshot]") {
   }
 }
 
-// One that looks at the files of all others, one after the other, is waited for by all of them.
+// If one rank read the files of all others, all of them would wait for it.
 TEST_CASE("the ranks look at their files side by side", "[snapshot]") {
   job_under_test test;
   std::mutex mutex;
-  std::map<std::thread::id, std::set<std::string>> looks;  // at files of ranks but the first
+  std::map<std::thread::id, std::set<std::string>> looks;  // files of ranks other than the first
   test.disk.before_look = [&](const std::string& path) {
     const std::string name = path.substr(path.rfind('/') + 1);
     const std::lock_guard lock(mutex);
@@ -117,7 +117,7 @@ TEST_CASE("the ranks look at their files side by side", "[snapshot]") {
   ranks = test.open(2, 8);
   require_open(ranks);
   CHECK(most() == std::pair(std::size_t{1}, std::size_t{7}));
-  // Where there are fewer ranks now, each has its share.
+  // With fewer ranks each of them checks a share.
   ranks = test.open(3, 4);
   require_open(ranks);
   CHECK(most() == std::pair(std::size_t{2}, std::size_t{7}));
@@ -143,7 +143,7 @@ TEST_CASE("what one rank finds damaged none of them takes", "[snapshot]") {
   CHECK(test.messages.all() ==
         std::vector<std::string>{"snapshot " + test.folder +
                                  "/snapshot-000001-000020 skipped: rank 2: rank-00002.safetensors: "
-                                 "its bytes do not fit their checksum"});
+                                 "its bytes do not match their checksum"});
 }
 
 TEST_CASE("a rank's full disk costs the new snapshot on all ranks, and no old one", "[snapshot]") {
@@ -206,10 +206,10 @@ TEST_CASE("a folder that is not shared is named", "[snapshot]") {
   };
   open(1);
   require_open(ranks);
-  // It is not there on the other node.
+  // The folder does not exist on the other node.
   CHECK(save(ranks, 10) == all(2, system_error(ENOENT)));
   CHECK(ranks[0].job->problem().find("rank 1: cannot make the folder") != std::string::npos);
-  // It is there, but another one.
+  // It exists there, but is a different folder.
   std::filesystem::create_directory(test.place.path + "/another");
   CHECK(save(ranks, 20) == all(2, errc::damaged));
   CHECK(
@@ -259,7 +259,7 @@ TEST_CASE("a rank that does not come to a snapshot is named", "[snapshot]") {
     auto patient = test.options();
     patient.rank_timeout = patience;
     ranks.resize(4);
-    // All come to the beginning, which has no snapshot to read.
+    // All ranks come to the opening, at which there is no snapshot to read.
     job_under_test::on_all(4, [&](std::uint32_t rank) {
       auto options = patient;
       if (rank == 0) options.rank_timeout = std::chrono::milliseconds(600);
@@ -283,7 +283,7 @@ TEST_CASE("who gives up does not wait for the others", "[snapshot]") {
   auto ranks = test.open(1, 2);
   require_open(ranks);
   CHECK_FALSE(ranks[0].job->save(10, 0, small_state(10).view()));
-  // Rank 1 never comes: it waits for half a minute, or is let go at once.
+  // Rank 1 never comes. Rank 0 would wait for half a minute, but gives up at once.
   const auto before = std::chrono::steady_clock::now();
   ranks[0].job.reset();
   CHECK(std::chrono::steady_clock::now() - before < test.rank_timeout);

@@ -1,4 +1,4 @@
-// A program that only looks: beside a job that trains, in a folder that it may not write to.
+// A program that only reads, beside a training job, in a folder that it may not write to.
 #include "worker/snapshot/reader.hpp"
 
 #include "tests/support/catch.hpp"
@@ -22,7 +22,7 @@ class read_only_disk final : public hooked_disk {
   error_code remove(const std::string&) override { return refuse(); }
   error_code remove_folder(const std::string&) override { return refuse(); }
   error_code sync_folder(const std::string&) override { return refuse(); }
-  int asked = 0;  // for more than to read
+  int asked = 0;  // calls other than reads
 
  private:
   error_code refuse() {
@@ -74,7 +74,7 @@ TEST_CASE("a reader finds the newest snapshot beside the job that trains", "[sna
     CHECK(test.step() == step);
     CHECK(test.everything() == before);
   }
-  CHECK(save(ranks, 30) == all(3));  // the folder is still the job's
+  CHECK(save(ranks, 30) == all(3));  // the job has not lost the folder
   CHECK(test.seen.asked == 0);
   CHECK(test.said.text() == "");
 }
@@ -96,7 +96,7 @@ TEST_CASE("a reader skips what is damaged, and says so", "[snapshot]") {
   CHECK(test.said.all() ==
         std::vector<std::string>{"snapshot " + test.folder +
                                  "/snapshot-000001-000020 skipped: rank-00000.safetensors: its "
-                                 "bytes do not fit their checksum"});
+                                 "bytes do not match their checksum"});
   damage("snapshot-000001-000010");
   CHECK(test.read().error() == errc::damaged);
   CHECK(test.problem == "no snapshot in " + test.folder +

@@ -91,7 +91,7 @@ TEST_CASE("every prefix of a safetensors file is found damaged", "[snapshot]") {
   const std::string file = file_of({tensor("w", element_type::f32, {2, 2}, bytes)});
   for (std::size_t size = 0; size < file.size(); ++size)
     CHECK(problem_of_file(file.substr(0, size)) != "");
-  CHECK(problem_of_file(file + "x") == "there is more in it than its header tells");
+  CHECK(problem_of_file(file + "x") == "it is longer than its header says");
 }
 
 TEST_CASE("no turned bits lead out of a safetensors file", "[snapshot]") {
@@ -131,8 +131,9 @@ TEST_CASE("what is no safetensors file is told apart", "[snapshot]") {
   const std::string w = R"({"w":{"dtype":"F32","shape":[1],"data_offsets":)";
   CHECK(problem_of_file(file_with_header(w + "[0,4]}}", "1234")) == "");
   CHECK(problem_of_file(file_with_header(w + "[0,4]}}   \n", "1234")) == "");
-  CHECK(problem_of_file(file_with_header(" {}")) == "it is no safetensors file");
-  CHECK(problem_of_file("PK\x03\x04 a zip archive of torch.save") == "it is no safetensors file");
+  CHECK(problem_of_file(file_with_header(" {}")) == "it is not a safetensors file");
+  CHECK(problem_of_file("PK\x03\x04 a zip archive of torch.save") ==
+        "it is not a safetensors file");
   CHECK(problem_of_file(file_with_header("{\"w\"}")) == "its header is not JSON");
   CHECK(problem_of_file(file_with_header(w + "[4,8]}}", "12345678")) == "tensor 'w' is misplaced");
   CHECK(problem_of_file(file_with_header(w + "[0,8]}}", "12345678")) ==
@@ -145,9 +146,8 @@ TEST_CASE("what is no safetensors file is told apart", "[snapshot]") {
         "tensor 'w' has no shape or no data_offsets");
   CHECK(problem_of_file(
             file_with_header(R"({"w":{"dtype":"F3","shape":[],"data_offsets":[0,4]}})")) ==
-        "tensor 'w' has no dtype that is known here");
-  CHECK(problem_of_file(file_with_header(R"({"w":[]})")) ==
-        "tensor 'w' has no dtype that is known here");
+        "tensor 'w' has no supported dtype");
+  CHECK(problem_of_file(file_with_header(R"({"w":[]})")) == "tensor 'w' has no supported dtype");
   CHECK(problem_of_file(file_with_header(R"({"__metadata__":{"a":1}})")) ==
         "its __metadata__ 'a' is not a text");
   CHECK(problem_of_file(file_with_header(
@@ -155,7 +155,7 @@ TEST_CASE("what is no safetensors file is told apart", "[snapshot]") {
         "tensor w F32 [4294967296, 4294967296] has 0 bytes");
   const std::string twice = R"("w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
   CHECK(problem_of_file(file_with_header("{" + twice + "," + twice + "}", "1")) ==
-        "'w' stands in it twice");
+        "'w' occurs in it twice");
 }
 
 TEST_CASE("what would make no safetensors file is refused", "[snapshot]") {
@@ -170,7 +170,7 @@ TEST_CASE("what would make no safetensors file is refused", "[snapshot]") {
         "two tensors have the name '__metadata__'");
   CHECK(refusal({tensor("w", element_type::f32, {2}, "1234")}) == "tensor w F32 [2] has 4 bytes");
   CHECK(refusal({tensor("\xff", element_type::u8, {1}, "1")}) ==
-        "a name or a text in it is no UTF-8");
+        "a name or a text in it is not UTF-8");
 }
 
 }  // namespace ddprun::tests

@@ -27,7 +27,7 @@ using namespace ddprun::worker;
 
 using numbers = std::vector<std::uint64_t>;
 
-// The elements of a region are their numbers in the whole.
+// Each element has its index in the whole as its value.
 std::vector<std::uint32_t> elements(const tensor_region& region, const numbers& whole) {
   std::vector<std::uint32_t> values;
   const auto count = elements_of(region);
@@ -58,7 +58,7 @@ tensor_region random_region(std::mt19937& random, const numbers& whole) {
   return region;
 }
 
-// Rows of a matrix, dealt out as evenly as may be.
+// Rows of a matrix, distributed as evenly as possible.
 tensor_region rows_of(std::uint32_t rank, std::uint32_t world_size, const numbers& whole) {
   const std::uint64_t begin = whole[0] * rank / world_size;
   const std::uint64_t end = whole[0] * (rank + 1) / world_size;
@@ -104,12 +104,12 @@ void save_pieces(job_under_test& test, std::uint32_t world_size,
   }
 }
 
-// What one rank alone finds of a file, as on a node that has lost the file server, or has an old
-// copy of it.
+// What one rank alone sees of a file, as on a node that has lost the file server or has an outdated
+// copy.
 class one_sees_otherwise final : public hooked_disk {
  public:
-  std::string name;  // the end of the file's
-  int error = 0;     // of mapping it; 0: it is cut short
+  std::string name;  // the end of the file's name
+  int error = 0;     // returned by map(); 0: the file is cut short
 
   result<std::unique_ptr<mapped_file>> map(const std::string& path) override {
     auto mapped = hooked_disk::map(path);
@@ -124,7 +124,7 @@ class one_sees_otherwise final : public hooked_disk {
   }
 };
 
-// Rank 1's disk is this one.
+// Opens the job on two ranks, of which rank 1 has this disk.
 std::vector<rank_result> open_by_two(job_under_test& test, round_number round,
                                      one_sees_otherwise& disk, bool hands_on = false) {
   std::vector<rank_result> ranks(2);
@@ -229,7 +229,7 @@ TEST_CASE("a damaged piece costs the snapshot where others read it", "[snapshot]
   const auto next = test.open(2, 2);
   for (const auto& each : next)
     CHECK(each.error == errc::damaged);
-  CHECK(test.messages.text().find("rank 1: rank-00003.safetensors: its bytes do not fit their "
+  CHECK(test.messages.text().find("rank 1: rank-00003.safetensors: its bytes do not match their "
                                   "checksum") != std::string::npos);
 }
 
@@ -237,7 +237,7 @@ TEST_CASE("a piece that one rank cannot open stops all of them before any goes o
   job_under_test test;
   save_pieces(test, 4, {10, 20});
   const std::string place = test.folder + "/snapshot-000001-000020";
-  // Rank 0 looks at the bytes of the first, and rank 1 only maps it, for its pieces.
+  // Rank 0 checks the bytes of the first file; rank 1 only maps it, for its pieces.
   const std::string name = GENERATE("rank-00002.safetensors", "rank-00003.safetensors");
   one_sees_otherwise disk;
   disk.name = "000020/" + name;
@@ -245,7 +245,7 @@ TEST_CASE("a piece that one rank cannot open stops all of them before any goes o
   const auto ranks = open_by_two(test, 2, disk, GENERATE(false, true));
   const std::string line = "snapshot " + place + " cannot be read: rank 1: " + name +
                            ": Permission denied; start again when it can be, or move it away to "
-                           "go on from the one before it";
+                           "resume from the one before it";
   for (const auto& each : ranks)
     CHECK(each.error == system_error(EACCES));
   CHECK(ranks[0].problem == line);
@@ -291,7 +291,7 @@ TEST_CASE("a region that is not there is named", "[snapshot]") {
   };
   CHECK(read({{0, 0}, {1, 7}}) == errc::not_found);
   CHECK_FALSE(add({{0, 0}, {5, 7}}, matrix));
-  CHECK_FALSE(add({{0, 0}, {5, 7}}, matrix));  // two ranks may have the same
+  CHECK_FALSE(add({{0, 0}, {5, 7}}, matrix));  // two ranks may have the same piece
   CHECK_FALSE(read({{0, 0}, {5, 7}}));
   CHECK(read({{4, 0}, {2, 7}}) == errc::damaged);
   CHECK(problem == "no rank's file has all of region [2, 7] at [4, 0] of moments U32 [10, 7]");
@@ -312,7 +312,7 @@ TEST_CASE("a piece that is none of its whole is refused", "[snapshot]") {
   state.own.tensors.back().piece_of->offset = {6, 0};
   (void)ranks[0].job->save(10, 0, state);
   CHECK(ranks[0].job->wait() == errc::invalid_argument);
-  CHECK(ranks[0].job->problem().ends_with("'moments' is no piece of the whole that it names"));
+  CHECK(ranks[0].job->problem().ends_with("'moments' does not fit into the whole that it names"));
   state = mine.state(10, 0);
   state.replicated.tensors.push_back(state.own.tensors.back());
   (void)ranks[0].job->save(10, 0, state);

@@ -1,4 +1,4 @@
-// Who writes what of the state that all ranks have alike, and that it comes back whole.
+// Who writes which part of the replicated state, and that all of it is read back.
 #include "worker/snapshot/shares.hpp"
 
 #include "tests/support/catch.hpp"
@@ -90,7 +90,7 @@ TEST_CASE("each tensor has one writer, and writers have about as many bytes each
       CHECK(count == lengths.size());
       CHECK(dealt.ranks.size() <= std::clamp(writers, 1u, world_size));
       CHECK(dealt.ranks.front() == 0);
-      if (lengths.size() < 100) continue;  // all writers have some
+      if (lengths.size() < 100) continue;  // with enough tensors all writers have some
       CHECK(dealt.ranks.size() == std::clamp(writers, 1u, world_size));
       const auto [least, most] = std::minmax_element(
           bytes.begin(), bytes.end(),
@@ -251,7 +251,7 @@ TEST_CASE("old snapshots with shares go with all their files", "[snapshot]") {
   CHECK(test.messages.text() == "");
 }
 
-// Its files say nothing of a format, and its manifest nothing of shares.
+// Its files have no format entry, and its manifest does not list shares.
 TEST_CASE("what an older program has saved is read", "[snapshot]") {
   job_under_test test;
   const small_state of(10);

@@ -1,5 +1,5 @@
-// A job whose state tells of itself: whatever is found in a snapshot can be compared with what
-// must be there.
+// A job whose state is a function of its step and rank, so that a snapshot's content can be
+// checked.
 #pragma once
 
 #include "rendezvous/core/messages/types.hpp"
@@ -22,7 +22,7 @@ inline worker::tensor_view bytes_tensor(std::string name, std::string_view bytes
   return tensor;
 }
 
-// Of one rank: "model" and "optimizer" are alike on all ranks, "generator" is its own.
+// The state of one rank: "model" and "optimizer" are equal on all ranks, "generator" is its own.
 class small_state {
  public:
   explicit small_state(std::uint64_t step, std::uint32_t rank = 0, std::size_t bytes = 200)
@@ -42,7 +42,7 @@ class small_state {
   }
   const std::string& model() const { return model_; }
 
-  // Empty, or what is not as it must be.
+  // Returns an empty text, or what is wrong.
   std::string compare(const worker::resumed_snapshot& found) const {
     const auto* const model = found.replicated.find("model");
     if (model == nullptr || model->bytes != model_) return "another model";
@@ -68,11 +68,11 @@ inline worker::environment lone_rank(round_number round, instance_id instance = 
   worker::environment here;
   here.instance = instance;
   here.round = round;
-  here.restart_count = static_cast<std::uint32_t>(round - 1);  // each ends by a failure
+  here.restart_count = static_cast<std::uint32_t>(round - 1);  // each round ends by a failure
   return here;
 }
 
-// Messages come from several threads.
+// Collects messages, which come from several threads.
 class message_list {
  public:
   worker::message_handler handler() {

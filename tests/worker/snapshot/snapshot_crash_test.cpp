@@ -1,5 +1,5 @@
-// A snapshot that was reported saved is found and whole after any crash: the power is cut at,
-// and an error returned by, each single step of a short life of a folder.
+// A snapshot that was reported saved is found complete after any crash: the power is cut at, and an
+// error returned by, every single step of a short life of a folder.
 #include "tests/support/catch.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/worker/snapshot/fault_file_system.hpp"
@@ -33,8 +33,8 @@ struct saved {
   auto operator<=>(const saved&) const = default;
 };
 
-// Two rounds that save every ten steps, the second from where the first ended. Returns the newest
-// that was reported saved; ends with the first error when `stop_at_error`.
+// Two rounds that save every ten steps; the second resumes from the first. Returns the newest
+// snapshot that was reported saved. With `stop_at_error` it ends at the first error.
 saved live(fault_file_system& files, bool stop_at_error) {
   saved newest;
   std::uint64_t step = 0;
@@ -52,8 +52,8 @@ saved live(fault_file_system& files, bool stop_at_error) {
   return newest;
 }
 
-// Empty when the folder holds at least `reported`, whole, and can be used again; else what is
-// wrong.
+// Returns an empty text if the folder contains at least `reported`, complete, and can be used
+// again; otherwise what is wrong.
 std::string check(fault_file_system& files, saved reported) {
   message_list messages;
   const auto opened = open(files, 3, messages.handler());
@@ -68,7 +68,7 @@ std::string check(fault_file_system& files, saved reported) {
     const std::string wrong = small_state(found->info.step).compare(*found);
     if (!wrong.empty()) return wrong;
   }
-  // As the next round does it.
+  // Use the folder as the next round does.
   if (const auto error = save(*opened, 1000)) return "cannot be saved to: " + error.message();
   const auto next = open(files, 4);
   if (!next || !(*next)->resumed()) return "what was saved is not found";
@@ -81,7 +81,7 @@ std::size_t steps_of_a_life() {
   return files.steps();
 }
 
-// What breaks the rule first, of these cases (a cut and a seed), on a disk prepared by `prepare`.
+// Returns the first violation in these cases (a cut and a seed), on a disk set up by `prepare`.
 template <typename Prepare>
 std::string violation(const std::vector<std::uint64_t>& cases, Prepare prepare) {
   for (const std::uint64_t number : cases) {
@@ -109,7 +109,7 @@ TEST_CASE("a power cut at any step costs no snapshot that was reported saved", "
 }
 
 TEST_CASE("a disk that lies about a sync is caught by the checker", "[snapshot]") {
-  // Every case, until one of them shows the lie.
+  // Try every case until one of them reveals the lie.
   const std::uint64_t count = steps_of_a_life() * seeds;
   const auto all = spread_sample(count, count, 0);
   CHECK(violation(all, [](fault_file_system& files) { files.lie_about_file_sync(); }) != "");
@@ -141,12 +141,12 @@ TEST_CASE("a first save that fails leaves nothing that stops the next job", "[sn
     const std::size_t before = files.steps();
     files.fail(before + failing, EIO, true);
     const auto error = save(*job, 10);
-    if (files.steps() <= before + failing) break;  // it was over before
+    if (files.steps() <= before + failing) break;  // all steps have been tried
     REQUIRE(check(files, error ? saved{} : saved{1, 10}) == "");
   }
 }
 
-// What failed may be there all the same: trying again must not take its files from under it.
+// A failed save may exist nevertheless: trying again must not remove its files.
 TEST_CASE("a save that is tried again leaves a snapshot, whatever failed before", "[snapshot]") {
   for (std::size_t count = 1; count <= 4; ++count) {
     for (std::size_t failing = 0;; ++failing) {
@@ -159,7 +159,7 @@ TEST_CASE("a save that is tried again leaves a snapshot, whatever failed before"
       const std::size_t before = files.steps();
       files.fail_number_of(before + failing, count, EIO);
       auto error = save(*job, 20);
-      if (files.steps() <= before + failing) break;  // it was over before
+      if (files.steps() <= before + failing) break;  // all steps have been tried
       for (int again = 0; error && again < 5; ++again)
         error = save(*job, 20);
       files.fail_number_of(0, 0, 0);
@@ -178,8 +178,8 @@ TEST_CASE("a full disk is named, and the next save works when there is room", "[
   const open_snapshots& job = *opened;
   REQUIRE_FALSE(save(job, 10));
   const error_code full = system_error(ENOSPC);
-  // It is the writing of the file: folder, removal of one left over, creation, header, first
-  // tensor.
+  // Let writing the file fail. The steps are: folder, removal of a leftover, creation, header,
+  // first tensor.
   files.fail(files.steps() + 4, ENOSPC, true);
   CHECK(save(job, 20) == full);
   const std::string problem =

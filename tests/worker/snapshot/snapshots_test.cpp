@@ -56,7 +56,7 @@ TEST_CASE("the newest snapshot is found whatever the clocks of hosts say of its 
     CHECK_FALSE(save(*first, 20));
     CHECK_FALSE((*first)->close());
   }
-  // The host that saved the later one is years behind.
+  // The host that has saved the later snapshot has a clock that is years behind.
   const auto now = std::filesystem::file_time_type::clock::now();
   const std::chrono::hours years(5 * 365 * 24);
   const std::string name = options.folder + "/snapshot-000001-0000";
@@ -146,7 +146,7 @@ TEST_CASE("names that no reader could tell apart are refused", "[snapshot]") {
   CHECK(kept->wait() == errc::invalid_argument);
   CHECK(kept->problem() ==
         "cannot save snapshot f/snapshot-000001-000010: rank 0: 'rank.generator' begins with "
-        "'rank.', which is for what is each rank's own");
+        "'rank.', which is reserved for each rank's own state");
   CHECK_FALSE(save(kept, 10));
 }
 
@@ -197,10 +197,10 @@ TEST_CASE("a torn or damaged snapshot is skipped with a message", "[snapshot]") 
   CHECK(test.next_step() == 10);
   CHECK(test.messages.text() ==
         "snapshot f/snapshot-000001-000050 skipped: rank 0: rank-00000.safetensors: it has " +
-            std::to_string(length - 1) + " bytes and not " + std::to_string(length) +
+            std::to_string(length - 1) + " bytes instead of " + std::to_string(length) +
             "\n"
             "snapshot f/snapshot-000001-000040 skipped: rank 0: rank-00000.safetensors: its bytes "
-            "do not fit their checksum\n"
+            "do not match their checksum\n"
             "snapshot f/snapshot-000001-000030 skipped: manifest.json: damaged data\n"
             "snapshot f/snapshot-000001-000020 skipped: rank-00000.safetensors: No such file or "
             "directory\n");
@@ -264,7 +264,7 @@ TEST_CASE("a snapshot of a newer format is not skipped", "[snapshot]") {
   CHECK(test.try_open(2).error() == errc::version_mismatch);
   CHECK(test.problem ==
         "snapshot f/snapshot-000001-000020 cannot be read: it has a newer format than this program "
-        "can read; start again when it can be, or move it away to go on from the one before it");
+        "can read; start again when it can be, or move it away to resume from the one before it");
   text = before;
   CHECK(test.next_step() == 20);
 }
@@ -321,7 +321,7 @@ TEST_CASE("a worker of an older round is refused, and never wins", "[snapshot]")
   REQUIRE_FALSE(save(new_round, 25));
   CHECK(save(old_round, 40) == errc::refused);
 
-  // It was frozen between its check and its rename: the file is there, and still does not win.
+  // It was frozen between its check and its rename, so the file exists, but it still does not win.
   for (const std::string file : {"/manifest.json", "/rank-00000.safetensors"})
     test.files.put("f/snapshot-000001-000050" + file,
                    test.files.bytes("f/snapshot-000001-000020" + file));

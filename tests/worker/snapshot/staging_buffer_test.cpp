@@ -1,4 +1,4 @@
-// What is staged is a copy, byte for byte, wherever it begins and ends.
+// A staged tensor is a copy, byte for byte, wherever it begins and ends.
 #include "worker/snapshot/staging_buffer.hpp"
 
 #include "tests/support/catch.hpp"
@@ -18,7 +18,7 @@ TEST_CASE("tensors of any length and place are staged as they are", "[snapshot]"
   for (char& each : all)
     each = static_cast<char>((random = random * 1'664'525 + 1'013'904'223) >> 24);
   worker::staging_buffer staging;
-  for (int turn = 0; turn < 2; ++turn) {  // the second time in memory that is there
+  for (int turn = 0; turn < 2; ++turn) {  // the second time in existing memory
     worker::snapshot_state state;
     for (std::size_t at = 0; at < std::size(lengths); ++at) {
       const auto from = std::string_view(all).substr(at + static_cast<std::size_t>(turn));

@@ -1,5 +1,5 @@
-// Two ranks on one folder, each with a disk of its own that can fail: one that shows all as it is,
-// or NFS, with each rank on the other machine in the next round.
+// Two ranks with one folder, each with a disk of its own that can fail. The disk is always current,
+// or it is NFS, where each rank is on the other machine in the next round.
 #pragma once
 
 #include "tests/support/catch.hpp"
@@ -15,14 +15,14 @@
 
 namespace ddprun::tests {
 
-// The folder as one rank sees it: all have the same files, and each its own way to fail.
+// The folder as one rank sees it: all have the same files, but each can fail on its own.
 class view_of_disk : public worker::file_system {
  public:
   view_of_disk(file_system& disk, std::mutex& mutex, bool& is_job_dead)
       : disk_(&disk), mutex_(mutex), is_job_dead_(is_job_dead) {}
 
   void use(file_system& disk) { disk_ = &disk; }
-  // The whole job dies when this rank comes to that step: no rank's later ones are made.
+  // The whole job dies when this rank comes to that step: later steps of all ranks are dropped.
   void kill_job_at(std::size_t step) { kill_step_ = step; }
   void fail(std::size_t step, std::size_t count) {
     fail_step_ = step;
@@ -130,12 +130,12 @@ struct two_ranks {
         writers(writers_wanted) {
     start_machines();
   }
-  // All of them anew: they remember nothing.
+  // Starts all machines with empty caches.
   void start_machines() {
     for (auto& machine : machines)
       machine = std::make_unique<nfs_client>(server, has_nocto);
   }
-  // What the folder's disk has not synced is lost.
+  // The folder's disk loses what was not synced.
   void restart_server() {
     disk.reboot();
     server.restart();
@@ -147,12 +147,12 @@ struct two_ranks {
   nfs_server server{disk, mutex};
   bool is_nfs;
   bool has_nocto;
-  bool is_job_dead = false;  // for what it still does to the disk
-  std::uint32_t writers;     // of what all have alike
+  bool is_job_dead = false;  // its further writes are dropped
+  std::uint32_t writers;     // of the replicated state
   std::unique_ptr<nfs_client> machines[ranks];
   view_of_disk views[ranks] = {{disk, mutex, is_job_dead}, {disk, mutex, is_job_dead}};
   message_list messages;
-  std::uint64_t reported = 0;  // the newest step that a rank took for saved
+  std::uint64_t reported = 0;  // the newest step that a rank considers saved
   std::string wrong;
 
   std::vector<rank_result> open(round_number round) {
@@ -180,7 +180,7 @@ struct two_ranks {
   }
   static bool is_open(const std::vector<rank_result>& job) { return job[0].job && job[1].job; }
 
-  // A job that saves twice, while something may fail.
+  // Runs a job that saves twice, while something may fail.
   void live(round_number round, bool tries_again = false) {
     auto job = open(round);
     if (!is_open(job)) return;
@@ -195,23 +195,7 @@ struct two_ranks {
       if (!errors[0] || !errors[1]) reported = step;
     }
   }
-  // A job that saves twice and then loses a rank: the other one saves the step that it has come to.
-  template <typename Before>
-  void live_and_lose(round_number round, std::uint32_t survivor, Before before_emergency) {
-    auto job = open(round);
-    if (!is_open(job)) return;
-    for (int turn = 0; turn < 2; ++turn) {
-      const std::uint64_t step = 10 * static_cast<std::uint64_t>(2 * round + turn);
-      if (save(job, step) == all(ranks)) reported = step;
-    }
-    job[1 - survivor].job.reset();
-    before_emergency();
-    const std::uint64_t step = 20 * static_cast<std::uint64_t>(round) + 15;
-    const auto error =
-        job[survivor].job->save_emergency(step, 0, small_state(step).view(), patience);
-    if (!error) reported = step;
-  }
-  // Empty, or what the next job does not find as it must be.
+  // Returns an empty text, or what is wrong for the next job.
   std::string check(round_number round) {
     for (auto& view : views)
       view.heal();

@@ -251,8 +251,8 @@ TEST_CASE("a snapshot after which a loop fails twice is passed over once it is d
                                     (is_passed_over ? "05 " : "10 ")));
   CHECK(test.messages.last() == (is_passed_over
                                      ? "snapshot " + place +
-                                           "10 is distrusted, for 2 jobs have gone on from it "
-                                           "and failed within 10 steps: going on from " +
+                                           "10 is distrusted, because 2 jobs have resumed from it "
+                                           "and failed within 10 steps: resuming from " +
                                            place +
                                            "05, 5 steps "
                                            "before it"
