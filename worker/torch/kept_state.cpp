@@ -13,14 +13,14 @@ namespace {
 
 const std::string kept_prefix = "kept.";
 
-// A scheduler's only state: its learning rates are the optimizer's.
+// The only state of a scheduler: its learning rates are in the optimizer.
 struct open_scheduler : torch::optim::LRScheduler {
   static unsigned& steps_of(torch::optim::LRScheduler& scheduler) {
     return scheduler.*(&open_scheduler::step_count_);
   }
 };
 
-// `what` it counts: for the text of an error.
+// `what` is what it counts, for the text of an error.
 template <typename Count>
 Count parse_count(const char* what, const std::string& text) {
   Count count = 0;

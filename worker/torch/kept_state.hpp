@@ -1,13 +1,13 @@
-// What a training program wants kept besides its model and optimizer, each under a name: a tensor,
-// a module, an average of the model's weights, a learning rate scheduler, or a text.
+// What a program saves in snapshots besides its model and optimizer, each under a name: a tensor, a
+// module, an average of the model's weights, a learning rate scheduler, or a text.
 //
 //   kept.NAME          a tensor
 //   kept.NAME.TENSOR   each parameter and buffer of a module, or of an average
 //   kept.NAME          a value: a scheduler's steps, an average's updates, or a text
 //
-// Ownership: what is added must outlive it.
-// Errors: std::invalid_argument: a name that is taken; training_state_error, whose text says what
-// does not fit.
+// Thread rule: one thread, that of the model. Ownership: what is added must outlive it.
+// Errors: std::invalid_argument if a name is empty or taken; training_state_error, whose text says
+// what does not fit.
 #pragma once
 
 #include "worker/snapshot/snapshots.hpp"
@@ -36,18 +36,18 @@ class kept_state {
   struct kept_tensor {
     std::string name;  // in the snapshot
     at::Tensor tensor;
-    at::Tensor* variable = nullptr;  // the program's, which may be another tensor later
+    at::Tensor* variable = nullptr;  // the program's variable, which may later be another tensor
     bool is_average = false;
-    bool is_buffer = false;  // of a module or an average: each rank's batches make its own
+    bool is_buffer = false;  // of a module or an average: differs between ranks
   };
   std::vector<kept_tensor> tensors() const;
-  // By their names in the snapshot. put_back() sets those that are not so any more.
+  // The texts by their names in the snapshot. put_back() sets those that have changed since.
   text_map texts() const;
   void put_back(const text_map& texts) const;
 
-  // Tensors lie where they are. Those of averages, which only update() changes, may be late.
+  // Tensors are not copied. Those of averages, which only update() changes, may be copied late.
   void add_to(snapshot_part& part) const;
-  // All is compared before the first one is changed.
+  // Compares everything before it changes anything.
   void load(const snapshot_part& part, const std::string& path) const;
 
  private:

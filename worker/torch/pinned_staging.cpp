@@ -37,7 +37,7 @@ class staging_lane final : public chunk_device {
  public:
   explicit staging_lane(c10::Device device)
       : stream_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)) {
-    // The first save may be a program's that only computes; later ones write to these, too.
+    // Later saves write to these buffers too, even if the first save happens in inference mode.
     const c10::InferenceMode off(false);
     for (std::size_t at = 0; at < lane_buffers.count; ++at) {
       buffers_.push_back(
@@ -47,7 +47,7 @@ class staging_lane final : public chunk_device {
     }
   }
 
-  // What begin() is about.
+  // Sets the source of begin().
   void read(const at::Tensor& bytes, const c10::Event& ready) {
     bytes_ = bytes;
     ready.block(stream_);
@@ -55,7 +55,7 @@ class staging_lane final : public chunk_device {
   void let_go() { bytes_.reset(); }
 
   void begin(std::size_t buffer, std::size_t offset, std::size_t count) override {
-    const c10::StreamGuard beside(stream_);  // it is each thread's own
+    const c10::StreamGuard beside(stream_);  // the current stream is per thread
     const auto length = static_cast<std::int64_t>(count);
     buffers_[buffer]
         .narrow(0, 0, length)
@@ -70,11 +70,11 @@ class staging_lane final : public chunk_device {
  private:
   c10::Stream stream_;
   std::vector<at::Tensor> buffers_;
-  std::vector<c10::Event> arrived_;  // one a buffer
+  std::vector<c10::Event> arrived_;  // one for each buffer
   at::Tensor bytes_;
 };
 
-// A tensor, and where in the work of the thread that trains it was prepared.
+// A tensor, and the position in the training thread's work at which it was prepared.
 class bytes_on_gpu final : public device_bytes {
  public:
   explicit bytes_on_gpu(const at::Tensor& tensor)
@@ -95,7 +95,7 @@ class bytes_on_gpu final : public device_bytes {
 };
 
 at::Tensor bytes_in_order(const at::Tensor& tensor) {
-  // A single element counts as contiguous whatever its stride, and view() would mind that.
+  // A single element is contiguous with any stride, but view() needs a stride of 1.
   return tensor.resolve_conj()
       .resolve_neg()
       .contiguous()
@@ -103,7 +103,7 @@ at::Tensor bytes_in_order(const at::Tensor& tensor) {
       .view(at::kByte);
 }
 
-// Of one GPU.
+// The staging of one GPU.
 class pinned_staging {
  public:
   explicit pinned_staging(c10::Device device)
@@ -113,7 +113,7 @@ class pinned_staging {
       while (lanes_.size() < used)
         lanes_.push_back(std::make_unique<staging_lane>(device));
     } catch (const c10::Error& error) {
-      // The system has none to give, or a container's limit is reached.
+      // The system has no memory to pin, or a container's limit is reached.
       lanes_.clear();
       const std::string reason = error.what_without_backtrace();
       write_to_stderr("snapshots: no pinned memory for " + device.str() + " (" +
@@ -136,7 +136,7 @@ class pinned_staging {
     copy(bytes_in_order(one.tensor()), to);
   }
 
-  // Side by side on the GPU first.
+  // Joins the tensors on the GPU, and copies them together.
   void fetch_together(std::span<const device_bytes::wanted> all) {
     const std::lock_guard lock(mutex_);
     const c10::StreamGuard beside(stream_);
@@ -167,7 +167,7 @@ class pinned_staging {
   };
 
   void copy(const at::Tensor& bytes, char* to) {
-    // The lanes wait for what puts them in order.
+    // The lanes must wait for the copy that made the bytes contiguous.
     c10::Event in_order(bytes.device().type());
     in_order.record(stream_);
     for (const auto& lane : lanes_)
@@ -180,12 +180,12 @@ class pinned_staging {
   }
 
   std::mutex mutex_;
-  c10::Stream stream_;                                // on which tensors are put in order
-  std::vector<std::unique_ptr<staging_lane>> lanes_;  // none: no pinned memory can be had
+  c10::Stream stream_;                                // makes tensors contiguous
+  std::vector<std::unique_ptr<staging_lane>> lanes_;  // empty: no memory can be pinned
   std::vector<chunk_device*> devices_;
 };
 
-// It stays until the end of the process: CUDA may be shut down before what is destroyed there.
+// It is never destroyed, because CUDA may be shut down before static objects are.
 pinned_staging& staging_of(c10::Device device) {
   static auto& mutex = *new std::mutex;
   static auto& all = *new std::map<c10::DeviceIndex, std::unique_ptr<pinned_staging>>;

@@ -3,7 +3,7 @@
 namespace ddprun::worker {
 namespace {
 
-// What was made in inference mode has no counter.
+// Tensors made in inference mode have no counter.
 std::int64_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : tensor._version();
 }

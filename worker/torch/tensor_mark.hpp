@@ -1,8 +1,7 @@
-// A tensor mark tells later whether its tensor was written to since, or was given other memory: by
-// LibTorch's version counter and the place of the elements. It keeps the memory that the tensor
-// had.
+// A tensor mark can tell later whether its tensor was written to, or was given other memory, by
+// LibTorch's version counter and the address of the elements. It holds the tensor's memory.
 //
-// A write that LibTorch does not count is not seen: one through a raw pointer, or through data().
+// It misses writes that LibTorch does not count: through a raw pointer, or through data().
 //
 // Thread rule: that of the tensor.
 #pragma once
@@ -17,7 +16,7 @@ namespace ddprun::worker {
 class tensor_mark {
  public:
   explicit tensor_mark(const at::Tensor& tensor);
-  // Of the same tensor: it is as it was. Errors: LibTorch's.
+  // True if the same tensor is unchanged. Errors: LibTorch's.
   bool fits(const at::Tensor& tensor) const;
 
  private:

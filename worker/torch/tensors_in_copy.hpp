@@ -1,6 +1,6 @@
-// The tensors that a snapshot copies while the program goes on (snapshots::begin_save), and whether
-// the program has changed one of them meanwhile. Their memory stays as long as they are here, also
-// where the program gives a tensor other memory, or lets go of it.
+// The tensors that a snapshot copies while the program goes on (snapshots::begin_save), and a check
+// whether the program has changed one of them meanwhile. It holds their memory, even if the program
+// replaces or releases it.
 //
 // Thread rule: that of the model.
 #pragma once
@@ -17,7 +17,7 @@ namespace ddprun::worker {
 class tensors_in_copy {
  public:
   void add(std::string name, const at::Tensor& tensor);
-  // The name of the first one that is not as it was when it was added; empty: all are. Errors:
+  // The name of the first tensor that has changed since it was added; empty if none has. Errors:
   // LibTorch's.
   std::string changed() const;
   void clear() { all_.clear(); }

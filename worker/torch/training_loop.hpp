@@ -1,6 +1,6 @@
-// A training loop is what every training program repeats: it goes on from the newest snapshot, runs
-// epochs and steps, saves when it is time, on SIGTERM, and what was finished when another rank has
-// died, shows progress, averages meters over the ranks, and ends with the right exit code.
+// A training loop does what every training program repeats: it resumes from the newest snapshot,
+// runs epochs and steps, saves at intervals, on SIGTERM and after another rank has died, shows
+// progress, averages meters over the ranks, and ends with the right exit code.
 //
 //   distributed_data_parallel parallel(group, *model);
 //   torch::optim::SGD optimizer(model->parameters(), 0.1);
@@ -13,33 +13,32 @@
 //   group.close();
 //   return loop.status();
 //
-// The program brings the loss of a batch; the loop zeroes the gradients, calls backward, clips,
-// steps the optimizer, and what follows it. It is made of parts that can be used alone: sampler,
+// The program provides the loss of a batch; the loop zeroes the gradients, calls backward, clips,
+// steps the optimizer, and does the rest. It consists of parts that can be used alone: sampler,
 // snapshots, training_state, stop_request, meters, progress; the loop itself is loop_driver.
 //
-// What is kept: model, optimizer and generators (training_state), the sampler's place, and what
-// keep() names. All ranks must have that alike, but for buffers of modules. A snapshot that lacks
-// it, or has it in another form, is an error.
+// Snapshots contain model, optimizer and generators (training_state), the sampler's position, and
+// what keep() names. Except for buffers of modules, the latter must be equal on all ranks. A
+// snapshot that lacks it, or has it in another form, is an error.
 //
-// A run that was disturbed ends with the same bits as one that was not, where the loss depends on
-// nothing but the batch, the model and the generators. An emergency snapshot (loop_driver.hpp) is
-// without the generators: a model with dropout goes on with other ones. What a loss or
-// on_epoch_end() had changed of what is kept, when a rank was lost, is put back
-// (unfinished_changes.hpp); there is no such snapshot where the ranks that are left have it
-// differently, or where a loss has changed parameters or a kept tensor of more than 1 MiB. The pass
-// for nothing (warms_up) runs the loss as well, and what it changes of what is kept is put back.
+// An interrupted run ends with the same bits as an uninterrupted one if the loss depends only on
+// the batch, the model and the generators. An emergency snapshot (loop_driver.hpp) does not contain
+// the generators, so a model with dropout continues with other ones. If a rank is lost, what a loss
+// or on_epoch_end() has changed of the saved state is restored (unfinished_changes.hpp). There is
+// no emergency snapshot if the survivors' states differ, or if a loss has changed parameters or a
+// kept tensor of more than 1 MiB. The discarded pass (warms_up) runs the loss too, and its changes
+// of the saved state are restored as well.
 //
-// A snapshot costs the copy of what a forward pass changes (buffers, generators, what keep()
-// names). Parameters, the optimizer's state and averages are copied beside the next step's forward
-// and backward passes, and the optimizer waits until they are. A loss that changes one of them
-// itself needs copies_late = false; without that it is a std::logic_error, and there is no such
-// snapshot.
+// Training waits only for the copy of what a forward pass changes (buffers, generators, what keep()
+// names). Parameters, the optimizer's state and averages are copied during the next step's forward
+// and backward passes, and the optimizer waits for that. A loss that changes one of them itself
+// needs copies_late = false; otherwise it causes a std::logic_error, and that snapshot is not made.
 //
-// On GPUs a dead rank is no error of a collective: NCCL's watchdog ends the process, and the job
-// goes on from the last whole snapshot.
+// On GPUs a dead rank is not an error of a collective: NCCL's watchdog ends the process, and the
+// job resumes from the last complete snapshot.
 //
-// Thread rule: one thread; all ranks in step. Ownership: what is handed in must outlive the loop.
-// Errors: as loop_driver; training_state_error.
+// Thread rule: one thread; all ranks make the same calls. Ownership: the arguments must outlive the
+// loop. Errors: as for loop_driver; training_state_error.
 #pragma once
 
 #include "worker/torch/distributed_data_parallel.hpp"
@@ -60,7 +59,7 @@
 
 namespace ddprun::worker {
 
-// What one pass is about.
+// One pass.
 class training_batch {
  public:
   using report_handler = std::function<void(std::string_view name, const at::Tensor& value)>;
@@ -69,13 +68,14 @@ class training_batch {
       : epoch_(epoch), step_(step), indices_(indices), report_(report) {}
 
   std::uint64_t epoch() const { return epoch_; }  // from 1
-  std::uint64_t step() const { return step_; }    // that it is part of: from 1, over all epochs
+  std::uint64_t step() const { return step_; }    // the step of the pass: from 1, over all epochs
   std::span<const std::size_t> indices() const { return indices_; }  // of this rank's samples
   std::size_t size() const { return indices_.size(); }
   // The indices, for index_select.
   at::Tensor tensor() const;
-  // An average over the samples, one value: of its batch. It stays where it is until the end of
-  // the epoch, so that a GPU need not be waited for. "loss" is reported by the loop.
+  // Reports an average over the samples of the batch, as a tensor of one value. It stays on its
+  // device until the end of the epoch, so that the loop need not wait for a GPU. The loop reports
+  // "loss".
   void report(std::string_view name, const at::Tensor& value) const { report_(name, value); }
 
  private:
@@ -87,7 +87,7 @@ class training_batch {
 
 class training_loop {
  public:
-  // The loss of one pass, which ends in a call of parallel.forward().
+  // Returns the loss of one pass, after calling parallel.forward().
   using loss_function = std::function<at::Tensor(training_batch& batch)>;
 
   training_loop(distributed_data_parallel& parallel, torch::optim::Optimizer& optimizer,
@@ -96,36 +96,36 @@ class training_loop {
   training_loop(const training_loop&) = delete;
   training_loop& operator=(const training_loop&) = delete;
 
-  // What snapshots keep besides, each under a name of its own; before run(). A `to_text` is called
-  // before each step, too.
+  // Adds to the content of snapshots, each under a unique name. Call it before run(). A `to_text`
+  // is also called before each step.
   void keep(const std::string& name, at::Tensor& tensor);
   void keep(const std::string& name, torch::nn::Module& module);
-  // Updated after each step that the optimizer makes, before on_update.
+  // The average is updated after each step of the optimizer, before on_update.
   void keep(const std::string& name, exponential_moving_average& average);
   void keep(const std::string& name, torch::optim::LRScheduler& scheduler);
   void keep(const std::string& name, std::function<std::string()> to_text,
             std::function<void(const std::string&)> from_text);
 
-  // Has this loader (data_loader.hpp) load the batches of each epoch ahead, from where it goes on;
-  // before run().
+  // Lets this loader (data_loader.hpp) load the batches of each epoch ahead, from the position of
+  // the resume. Call it before run().
   void load_ahead(batch_queue& loader);
 
-  // The program's own; before run(). Each is called by all ranks, and may use collectives.
-  // on_epoch_end() counts once for each epoch; on_epoch_begin() is called again where a run goes on
-  // in the middle of one.
+  // Callbacks of the program; set them before run(). All ranks call each of them, and they may use
+  // collectives. on_epoch_end() counts once for each epoch; on_epoch_begin() is called again if a
+  // run resumes within an epoch.
   void on_epoch_begin(std::function<void(std::uint64_t epoch, std::uint64_t steps)> work);
-  // After the optimizer's step, as a part of it: what keep() names is changed here. Where it fails
-  // for want of a rank there is no emergency snapshot.
+  // Called after the optimizer's step, as a part of it: change what keep() names here. If it fails
+  // because of a lost rank, there is no emergency snapshot.
   void on_update(std::function<void(std::uint64_t step)> work);
   void on_step(std::function<void(const step_end& done)> work);
   void on_epoch_end(std::function<void(const epoch_end& done)> work);
 
-  // Called once.
+  // Call it once.
   void run(const loss_function& loss);
 
-  bool is_done() const;  // all epochs are
+  bool is_done() const;  // all epochs are done
   int status() const;    // for exit(): see loop_driver
-  // Of the last step, over all parameters, before they were clipped; 0 without clip_norm.
+  // The norm of the last step's gradients over all parameters before clipping; 0 without clip_norm.
   double gradient_norm() const;
 
  private:

@@ -16,7 +16,7 @@ bool has_form_of(const at::Tensor& copy, const at::Tensor& tensor) {
 
 }  // namespace
 
-// Once: names of many parameters take longer to put together than a step may.
+// Done once, because collecting the names of many parameters can take longer than a step.
 void unfinished_changes::collect() {
   for (const auto& each : model_.named_parameters())
     parts_.push_back(

@@ -1,11 +1,11 @@
-// What a step that was not finished, or the end of an epoch, has changed of what snapshots keep,
-// put back: an emergency snapshot is of the last finished step.
+// Restores what an unfinished step, or the end of an epoch, has changed of the state in snapshots,
+// because an emergency snapshot must be of the last finished step.
 //
 //   buffers of the model and of kept modules, learning rates, texts,
-//   kept tensors of up to 1 MiB        are put back
-//   greater tensors, parameters and averages   are only looked at
+//   kept tensors of up to 1 MiB                 are restored
+//   larger tensors, parameters and averages     are only checked for changes
 //
-// Thread rule: that of the model. Ownership: all of it is another's, and must outlive this.
+// Thread rule: that of the model. Ownership: everything belongs to others, and must outlive it.
 // Errors: LibTorch's, and those of kept texts.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace ddprun::worker {
 
-// Of a kept tensor: a copy of a greater one at each step would cost too much.
+// The limit of a kept tensor: copying a larger one at each step would cost too much.
 constexpr std::size_t put_back_bytes_max = std::size_t{1} << 20;
 
 class unfinished_changes {
@@ -32,24 +32,24 @@ class unfinished_changes {
                      const kept_state& kept)
       : model_(model), optimizer_(optimizer), kept_(kept) {}
 
-  // A step begins: nothing is to be changed before its update but what can be put back.
+  // A step begins: before its update nothing may change that cannot be restored.
   void begin_step() { begin(true); }
-  // The end of an epoch begins, where weights are swapped for their averages and back: they are not
-  // looked at.
+  // The end of an epoch begins. Weights may be swapped for their averages and back, so they are not
+  // checked.
   void begin_epoch_end() { begin(false); }
-  // What was begun last will not be finished. Says what was changed and cannot be put back, for a
-  // person; empty: all is as it was. Nothing where none was begun.
+  // Ends what was begun last as unfinished. Restores the changes, and returns a text about those
+  // that cannot be restored; empty if there are none, or if nothing was begun.
   std::string put_back();
 
  private:
   struct part {
     std::string name;
-    at::Tensor* variable = nullptr;  // the program's, which may be another tensor later
+    at::Tensor* variable = nullptr;  // the program's variable, which may later be another tensor
     at::Tensor tensor;
     bool is_weight = false;
     bool is_buffer = false;
     std::optional<tensor_mark> mark;
-    at::Tensor copy;  // undefined: there is none
+    at::Tensor copy;  // undefined if there is none
   };
   void begin(bool looks_at_weights);
   void collect();
