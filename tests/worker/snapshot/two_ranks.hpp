@@ -195,6 +195,22 @@ struct two_ranks {
       if (!errors[0] || !errors[1]) reported = step;
     }
   }
+  // A job that saves twice and then loses a rank: the other one saves the step that it has come to.
+  template <typename Before>
+  void live_and_lose(round_number round, std::uint32_t survivor, Before before_emergency) {
+    auto job = open(round);
+    if (!is_open(job)) return;
+    for (int turn = 0; turn < 2; ++turn) {
+      const std::uint64_t step = 10 * static_cast<std::uint64_t>(2 * round + turn);
+      if (save(job, step) == all(ranks)) reported = step;
+    }
+    job[1 - survivor].job.reset();
+    before_emergency();
+    const std::uint64_t step = 20 * static_cast<std::uint64_t>(round) + 15;
+    const auto error =
+        job[survivor].job->save_emergency(step, 0, small_state(step).view(), patience);
+    if (!error) reported = step;
+  }
   // Returns an empty text, or what is wrong for the next job.
   std::string check(round_number round) {
     for (auto& view : views)
