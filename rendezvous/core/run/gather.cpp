@@ -24,7 +24,7 @@ void run::state::check_gathering() {
   if (nodes.connected() == 0 && !current.is_decided()) return;
   if (is_recovering(phase, claims)) return;
   // Claimants without a connection have their grace to come back first.
-  if (has_claims && !decide_on_claims(true) && has_claims) return;
+  if (claims.has_claimants() && !decide_on_claims(true) && claims.has_claimants()) return;
   if (phase != run_phase::gathering) return;
   if (!current.is_decided()) begin_instance(nodes.some_connected());
   lose_ending();
@@ -433,6 +433,7 @@ bool settle_timer::is_over(machine_time now) const {
 // is a failure already.
 
 void run::state::take_reserves() {
+  const roster::orders& unhealthy = nodes.unhealthy();
   if (unhealthy.empty() && current.failing.left_out() == 0) return;
   // Before the first round no node is left out, so there is an unhealthy one.
   const run_settings& settings =
@@ -494,13 +495,10 @@ void tell_taken(current_instance& current, outbox& out, const std::string& text)
 // DESIGN.md, rule 14.
 
 // Updated with each message of a node, so that no rule has to scan all nodes.
-void watch_health(std::set<std::uint64_t>& unhealthy, node& who) {
+void watch_health(roster& nodes, node& who) {
   if (who.state.unhealthy.empty() && who.is_needed()) who.participation = participation::regular;
-  if (who.connection != 0 && is_able(who) && !who.is_left_out() && who.is_unhealthy()) {
-    unhealthy.insert(who.order);
-  } else {
-    unhealthy.erase(who.order);
-  }
+  nodes.set_unhealthy(
+      who, who.connection != 0 && is_able(who) && !who.is_left_out() && who.is_unhealthy());
 }
 
 // Nodes that were needed may not be any more: another has come, or is healthy again.
@@ -515,14 +513,14 @@ void run::state::release_unneeded() {
 }
 
 // A stop is over. Nodes that take no part in what follows are told of it with their next status.
-void dismiss_unhealthy(roster& nodes, const std::set<std::uint64_t>& unhealthy,
-                       const wait_message& waiting) {
-  for (const std::uint64_t order : unhealthy)
+void dismiss_unhealthy(roster& nodes, const wait_message& waiting) {
+  for (const std::uint64_t order : nodes.unhealthy())
     nodes.at(order).notice_seen = waiting.edition();
 }
 
 // "node-b: GPU 3 needs a reset (and 2 more nodes)"; empty: no node sits out for its health.
-std::string unhealthy_text(const roster& nodes, const std::set<std::uint64_t>& unhealthy) {
+std::string unhealthy_text(const roster& nodes) {
+  const roster::orders& unhealthy = nodes.unhealthy();
   if (unhealthy.empty()) return {};
   const node& first = nodes.at(*unhealthy.begin());
   std::string text = first.label() + ": " + first.state.unhealthy;
@@ -532,9 +530,9 @@ std::string unhealthy_text(const roster& nodes, const std::set<std::uint64_t>& u
 
 // Appended to what is done next; empty: no node sits out, or too few are left without them.
 std::string health_phrase(const current_instance& current, const roster& nodes,
-                          const gathering& groups, const std::set<std::uint64_t>& unhealthy) {
-  if (unhealthy.empty() || groups.here() < current.settings->nodes_min) return {};
-  return "; without " + unhealthy_text(nodes, unhealthy);
+                          const gathering& groups) {
+  if (nodes.unhealthy().empty() || groups.here() < current.settings->nodes_min) return {};
+  return "; without " + unhealthy_text(nodes);
 }
 
 // What such a node is told, after "this node".

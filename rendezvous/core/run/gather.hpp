@@ -9,7 +9,6 @@
 #include <list>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -148,12 +147,11 @@ void note_changes(current_instance& current, time_point real_now, const std::vec
 void forget_changes(current_instance& current, roster& nodes);
 assignment assignment_of(const current_instance& current, const membership& of);
 std::vector<node*> left_drained(const roster& nodes);
-std::string unhealthy_text(const roster& nodes, const std::set<std::uint64_t>& unhealthy);
+std::string unhealthy_text(const roster& nodes);
 std::string health_phrase(const current_instance& current, const roster& nodes,
-                          const gathering& groups, const std::set<std::uint64_t>& unhealthy);
-void dismiss_unhealthy(roster& nodes, const std::set<std::uint64_t>& unhealthy,
-                       const wait_message& waiting);
-void watch_health(std::set<std::uint64_t>& unhealthy, node& who);
+                          const gathering& groups);
+void dismiss_unhealthy(roster& nodes, const wait_message& waiting);
+void watch_health(roster& nodes, node& who);
 void tell_taken(current_instance& current, outbox& out, const std::string& text);
 machine_time gather_until(const entered_phase& phase, const current_instance& current,
                           const stale_workers& stale, const closed_instances& closed,

@@ -158,7 +158,7 @@ void run::state::open_instance(instance_id fresh, const std::optional<started_jo
   const std::optional<started_job>& job = options.opened_by ? options.opened_by : by;
   if (!may_be_same_job(options, before, job)) leave_other_job(stale, closed, rounds, out, before);
   current = current_instance{.id = fresh, .opened_at = real_now, .job = job};
-  claims = {};
+  claims.begin_instance();
   persisted.drop();
   rounds.begin_instance(options.first_round - 1);
   enter(run_phase::gathering);

@@ -84,8 +84,8 @@ void run::state::attach(node& who, const agent_joined& event) {
   if (who.connection != 0) detach(who, true);
   who.greeting = event.hello;
   // A node that finds no other here, neither waiting nor with a round of its own, is the first.
-  if (groups.empty() && !has_claims) first_timing = who.greeting.settings.timing;
-  take_from_first(who.greeting.settings.timing, first_timing);
+  if (groups.empty() && !claims.has_claimants()) nodes.set_first(who);
+  take_from_first(who.greeting.settings.timing, nodes.first_timing());
   who.state = event.hello.state;
   who.greeting.state = {};
   who.peer_address = event.peer_address;
@@ -147,7 +147,7 @@ void run::state::forget(node& who) {
   if (nodes.empty() && !current.settings && phase == run_phase::gathering) {
     current.id = 0;
     current.gone = {};
-    has_claims = false;
+    claims.set_claimants(false);
   }
 }
 
@@ -254,13 +254,10 @@ void run::state::recount(node& who) {
   if (who.obedience == obedience::overdue && !may_have_workers(who.state)) {
     who.obedience = obedience::obeys;
   }
-  watch_health(unhealthy, who);
+  watch_health(nodes, who);
+  const bool is_here = who.connection != 0 && who.node_state == node_state::here;
   const bool is_stuck = who.state.unkillable != 0 || who.obedience != obedience::obeys;
-  if (who.connection != 0 && who.node_state == node_state::here && is_stuck) {
-    stuck.insert(who.order);
-  } else {
-    stuck.erase(who.order);
-  }
+  nodes.set_stuck(who, is_here && is_stuck);
   watch_ending(stale, waiting, now, who);
   count(who);
 }
@@ -407,7 +404,7 @@ void run::state::queue_for_round(node& who) {
 // A status of a node that is here without a membership in the round.
 void run::state::on_idle_status(node& who) {
   const bool was_counted = who.counted;
-  const bool sat_out = unhealthy.contains(who.order);
+  const bool sat_out = nodes.unhealthy().contains(who.order);
   recount(who);
   if (who.state.signal == SIGINT && current.is_decided()) {
     cause why = cause_of(rounds, who, cause_class::operator_stop);
@@ -420,7 +417,7 @@ void run::state::on_idle_status(node& who) {
     return;
   }
   const bool has_changed =
-      (who.counted && !was_counted) || unhealthy.contains(who.order) != sat_out;
+      (who.counted && !was_counted) || nodes.unhealthy().contains(who.order) != sat_out;
   if (has_changed || waiting.is_news_after(who.notice_seen)) tell_wait(who);
   if (who.counted) join_restarts(who);
 }
@@ -441,6 +438,14 @@ void remove_from(std::unordered_map<Key, same_by_order>& all, const Key& key, co
   same_by_order& same = all.at(key);
   same.erase(who.order);
   if (same.empty()) all.erase(key);
+}
+
+void set_among(roster::orders& all, std::uint64_t order, bool is_among) {
+  if (is_among) {
+    all.insert(order);
+  } else {
+    all.erase(order);
+  }
 }
 
 }  // namespace
@@ -517,6 +522,14 @@ void roster::unwatch(node& who) {
 std::optional<machine_time> roster::next_look() const {
   if (watch_.empty()) return std::nullopt;
   return watch_.begin()->first.first;
+}
+
+void roster::set_stuck(const node& who, bool is_stuck) {
+  set_among(stuck_, who.order, is_stuck);
+}
+
+void roster::set_unhealthy(const node& who, bool is_unhealthy) {
+  set_among(unhealthy_, who.order, is_unhealthy);
 }
 
 node* roster::due(machine_time now) const {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -164,6 +165,18 @@ class roster {
   std::optional<machine_time> next_look() const;
   node* due(machine_time now) const;  // whose moment has come
 
+  // Nodes that are connected and take no part, by join order: those that cannot, because workers of
+  // theirs do not end or they do not obey; and those that sit out as unhealthy.
+  using orders = std::set<std::uint64_t>;
+  const orders& stuck() const { return stuck_; }
+  const orders& unhealthy() const { return unhealthy_; }
+  void set_stuck(const node& who, bool is_stuck);
+  void set_unhealthy(const node& who, bool is_unhealthy);
+
+  // The timing of the node that came first, for take_from_first.
+  const timers& first_timing() const { return first_timing_; }
+  void set_first(const node& who) { first_timing_ = who.greeting.settings.timing; }
+
  private:
   by_order nodes_;
   std::map<session_id, node*> by_session_;
@@ -171,6 +184,9 @@ class roster {
   std::unordered_map<std::string, same_by_order> by_given_id_;
   std::unordered_map<std::uint32_t, same_by_order> by_given_rank_;
   std::map<std::pair<machine_time, std::uint64_t>, node*> watch_;
+  orders stuck_;
+  orders unhealthy_;
+  timers first_timing_;
   std::uint64_t next_order_ = 1;
 };
 

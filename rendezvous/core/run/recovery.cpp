@@ -102,7 +102,7 @@ void run::state::claim(node& who) {
     return;
   }
   who.node_state = node_state::claimant;
-  has_claims = true;
+  claims.set_claimants(true);
   remember_claim(claims, who);
   recount(who);
   if (!is_recovering(phase, claims)) {
@@ -176,15 +176,15 @@ void run::state::claim_anew(node& who) {
   claim(who);
 }
 
-// True: an instance was adopted. `has_claims` stays set while claimants without a connection have
-// their grace to come back.
+// True: an instance was adopted. False: claimants without a connection may have their grace to come
+// back (`has_claimants`).
 bool run::state::decide_on_claims(bool window_is_over) {
   std::map<instance_id, std::vector<node*>> by_instance;
   std::vector<instance_id> in_order;
-  has_claims = false;
+  claims.set_claimants(false);
   for (const auto& [order, who] : nodes) {
     if (who->node_state != node_state::claimant) continue;
-    has_claims = true;
+    claims.set_claimants(true);
     if (who->connection == 0) continue;
     std::vector<node*>& claimants = by_instance[who->state.instance];
     if (claimants.empty()) in_order.push_back(who->state.instance);
@@ -226,7 +226,14 @@ round_number recovery_claims::newest_of(instance_id of, round_number least) cons
 }
 
 void recovery_claims::settle() {
+  has_claimants_ = false;
   newest_.clear();
+  end_wait();
+}
+
+void recovery_claims::begin_instance() {
+  newest_.clear();
+  windows_reopened_ = 0;
   end_wait();
 }
 
@@ -253,7 +260,6 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   if (!is_record_newer) persisted.drop();
   current.id = which;
   if (const auto& job = claimants.front()->greeting.job) current.job = job;
-  has_claims = false;
   current.is_found = true;
   claims.settle();
   stale.drop_lost();  // that round's own fence counts them, too

@@ -52,10 +52,17 @@ class recovery_claims {
   void add(instance_id of, round_number newest);
   // `least`, unless a newer round was named.
   round_number newest_of(instance_id of, round_number least) const;
-  // An instance was adopted: what others have named no longer counts.
+  // An instance was adopted: what others have named no longer counts, and nobody claims any more.
   void settle();
+  // An instance was opened. Claimants that are here stay claimants.
+  void begin_instance();
+
+  // Whether nodes may be here that claim an instance.
+  bool has_claimants() const { return has_claimants_; }
+  void set_claimants(bool are_here) { has_claimants_ = are_here; }
 
  private:
+  bool has_claimants_ = false;
   std::optional<machine_time> until_;  // none: nobody is waited for
   std::uint32_t windows_reopened_ = 0;
   std::map<instance_id, round_number> newest_;

@@ -33,7 +33,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -81,7 +80,6 @@ struct run::state {
   // What was before: instances that returning nodes claim, workers that may still live, what an
   // earlier daemon persisted.
   recovery_claims claims;
-  bool has_claims = false;  // there may be claimants
   stale_workers stale;
   persisted_run persisted;
   record_persistence records;
@@ -89,11 +87,7 @@ struct run::state {
   // Agents.
   roster nodes;
   gathering groups;
-  timers first_timing;            // of the node that came first, for take_from_first
-  std::set<std::uint64_t> stuck;  // by join order: connected, but unable to take part: see recount
-  std::set<std::uint64_t> unhealthy;  // by join order: connected, and sitting out as unhealthy
   wait_message waiting;
-  neighbour_seen neighbour;
 
   // The round.
   round_memberships memberships;

@@ -188,11 +188,11 @@ void run::state::end_of_stop() {
   }
   current.untold_next = what_is_next(current, real_now, why) +
                         how_it_goes_on(current, settle, now, timing(), out, why, by) +
-                        health_phrase(current, nodes, groups, unhealthy);
+                        health_phrase(current, nodes, groups);
   // If only nodes are here that leave, the run ends, and its close says what is next.
   if (groups.here() != 0 || left_drained(nodes).empty()) tell_what_is_next(current, nodes, out);
   dismiss(by);
-  dismiss_unhealthy(nodes, unhealthy, waiting);
+  dismiss_unhealthy(nodes, waiting);
   if (settle.wants_quiet() || settle.is_pausing(now)) {
     begin_settling();
   } else {

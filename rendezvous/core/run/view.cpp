@@ -52,7 +52,7 @@ std::string missing_ranks(const roster& nodes, const settings_group& group) {
 }
 
 std::string run::state::gathering_reason() const {
-  if (has_claims) {
+  if (claims.has_claimants()) {
     return "nodes that run a round have come, and this daemon does not know it: waiting for the "
            "others of that round" +
            here_text(groups);
@@ -87,9 +87,9 @@ std::string run::state::gathering_reason() const {
   if (by_size.size() > 1) text += disagreement(options, groups, *by_size[0], *by_size[1]);
   // Of interest only as long as a node is missing.
   if (!current.refusal.empty() && !group.is_full()) text += "; " + current.refusal;
-  if (waits) text += neighbour_text(neighbour);
+  if (waits) text += neighbour_text(waiting.neighbour());
   text += stale_reason(current, stale, closed, persisted, nodes, clock);
-  if (!stuck.empty()) {
+  if (const roster::orders& stuck = nodes.stuck(); !stuck.empty()) {
     const node& first = nodes.at(*stuck.begin());
     text += "; " + first.label() +
             (first.obedience == obedience::ignores ? " has not obeyed its last order"
@@ -192,7 +192,7 @@ std::string run::why(time_point real_now) const {
   if (!left_out.empty() && self.phase != run_phase::closed) {
     text += "; left out, as workers there were the first to fail too often: " + left_out;
   }
-  if (const std::string ill = unhealthy_text(self.nodes, self.unhealthy);
+  if (const std::string ill = unhealthy_text(self.nodes);
       !ill.empty() && self.phase != run_phase::closed) {
     text += "; not taking part: " + ill;
   }

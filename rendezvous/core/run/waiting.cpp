@@ -68,7 +68,7 @@ bool is_missed(const entered_phase& phase, const gathering& groups, const settle
 void run::state::limit_wait(ddprun::desired& value) const {
   if (phase != run_phase::gathering) return;
   std::optional<machine_time> until;
-  if (is_recovering(phase, claims) || has_claims) {
+  if (is_recovering(phase, claims) || claims.has_claimants()) {
     until = claims.until();
   } else if (const settings_group* const group = groups.largest()) {
     if (group->is_full()) return;
@@ -96,7 +96,7 @@ std::string spare_advice(const current_instance& current, const round_membership
 // round that is running elsewhere may still come.
 const node* run::state::first_here() const {
   if (current.settings || phase != run_phase::gathering || is_recovering(phase, claims) ||
-      has_claims) {
+      claims.has_claimants()) {
     return nullptr;
   }
   const node* first = nullptr;
@@ -223,8 +223,7 @@ std::uint32_t run::gathers() const {
 }
 
 void run::state::handle(const neighbour_seen& event) {
-  neighbour = event;
-  waiting.change();
+  waiting.set_neighbour(event);
 }
 
 // "; another run gathers here: job05 (1 node): same --rdzv-id?".

@@ -4,6 +4,7 @@
 
 #include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/messages.hpp"
+#include "rendezvous/core/run/run.hpp"
 
 #include <cstdint>
 #include <map>
@@ -17,11 +18,9 @@ namespace ddprun::core {
 struct current_instance;
 class entered_phase;
 class gathering;
-struct neighbour_seen;
 struct node;
 class roster;
 class round_memberships;
-struct run_options;
 class settings_group;
 class settle_timer;
 
@@ -39,6 +38,11 @@ class wait_message {
   // Whether a node that was told this edition last has to be told again; 0: it does not wait.
   bool is_news_after(std::uint64_t edition) const { return edition != 0 && edition != edition_; }
 
+  // Another run that gathers at this daemon, and may be the one that was meant. The reason names
+  // it.
+  const neighbour_seen& neighbour() const { return neighbour_; }
+  void set_neighbour(const neighbour_seen& seen) { neighbour_ = seen, change(); }
+
   // The message, if it is of this edition and not old; null: it must be built. An agent accepts
   // only what is newer than the last it was told, so an older shared message is no use to it.
   std::shared_ptr<const daemon_message> message_after(std::uint64_t told_seq, time_point now) const;
@@ -50,6 +54,7 @@ class wait_message {
   std::uint64_t seq_ = 0;  // of the message
   time_point built_at_{};
   std::shared_ptr<const daemon_message> message_;
+  neighbour_seen neighbour_;
 };
 
 // The nodes that are missing since the last round that ran: its members that were lost or have
