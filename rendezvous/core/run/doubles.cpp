@@ -103,14 +103,15 @@ std::string rank_problem(const current_instance& current, const roster& nodes, m
 
 // `holder` has spoken, so it was not dead: refuses the nodes that came for its id or rank since it
 // last spoke.
-void run::state::refuse_doubles(const node& holder, machine_time word_before) {
+void refuse_doubles(const headcount& counts, current_instance& current, recovery_claims& claims,
+                    outbox& out, const node& holder, machine_time word_before) {
   // After a longer silence the others were right to come; holds_its_place() decides between them.
-  if (now - word_before >= 3 * timing_of(current, holder).heartbeat_interval) return;
-  for (node* const other : doubles_of(nodes, holder.greeting)) {
+  if (counts.now - word_before >= 3 * timing_of(current, holder).heartbeat_interval) return;
+  for (node* const other : doubles_of(counts.nodes, holder.greeting)) {
     const bool waits = other->node_state == node_state::here && other->membership == nullptr;
     if (other->order > holder.order && waits && other->came > word_before &&
-        may_be_dead(holder, {other->greeting, other->peer_address, now}))
-      refuse(*other, used_by(holder, other->greeting));
+        may_be_dead(holder, {other->greeting, other->peer_address, counts.now}))
+      refuse(counts, current, claims, out, *other, used_by(holder, other->greeting));
   }
 }
 

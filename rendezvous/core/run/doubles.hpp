@@ -11,7 +11,10 @@
 namespace ddprun::core {
 
 struct current_instance;
+struct headcount;
 struct node;
+class outbox;
+class recovery_claims;
 class roster;
 
 // A node whose hello has just come, and which is not in the roster yet.
@@ -28,5 +31,7 @@ std::string id_problem(const current_instance& current, const roster& nodes, mac
                        const newcomer& who);
 std::string rank_problem(const current_instance& current, const roster& nodes, machine_time now,
                          const newcomer& who);
+void refuse_doubles(const headcount& counts, current_instance& current, recovery_claims& claims,
+                    outbox& out, const node& holder, machine_time word_before);
 
 }  // namespace ddprun::core

@@ -29,12 +29,13 @@ void run::state::check_gathering() {
   if (!current.is_decided()) begin_instance(nodes.some_connected());
   lose_ending();
   if (!current.is_decided()) return;  // it has lost the last node
-  take_reserves();
+  take_reserves(counts(), current, out);
   settings_group* const best = groups.ready(now, phase.since());
   if (best != nullptr && !stale_may_live(current, stale, closed, persisted, clock) &&
       start_round(*best))
     return;
-  if (now >= gather_until(phase, current, stale, closed, persisted, timing(), clock)) {
+  if (now >=
+      gather_until(phase, current, stale, closed, persisted, timing_of(current, groups), clock)) {
     std::string text =
         "gave up after " + to_text(now - phase.since()) + " (join_timeout): " + reason();
     if (const auto gone = current.gone.told(real_now)) text += "; " + sentence_of(*gone);
@@ -55,7 +56,7 @@ machine_time gather_until(const entered_phase& phase, const current_instance& cu
 }
 
 void run::state::begin_gathering() {
-  enter(run_phase::gathering);
+  enter(phase, waiting, now, run_phase::gathering);
   groups.begin_anew();
   for (auto& [order, who] : nodes) {
     if (is_candidate(nodes, *who)) tell_wait(*who);
@@ -64,9 +65,9 @@ void run::state::begin_gathering() {
 
 // Losses and drains come in groups (a rack, a reservation that ends), so wait for quiet.
 void run::state::begin_settling() {
-  enter(run_phase::settling);
+  enter(phase, waiting, now, run_phase::settling);
   if (settle.wants_quiet()) {
-    settle.wait_for_quiet(timing());
+    settle.wait_for_quiet(timing_of(current, groups));
   } else {
     settle.wait_for_pause(now);
   }
@@ -80,8 +81,8 @@ void run::state::begin_settling() {
 
 // Chooses the next round once the last stop is over.
 void run::state::choose() {
-  release_unneeded();
-  take_reserves();
+  release_unneeded(counts(), current);
+  take_reserves(counts(), current, out);
   std::uint32_t spoken = 0;
   std::uint32_t silent = 0;
   for (const auto& [order, who] : nodes) {
@@ -90,9 +91,9 @@ void run::state::choose() {
   }
   // A node that was silent since before the stop may be dying with the others: its next heartbeat
   // tells. If the round is full without it, nobody waits for that.
-  const machine_time hold = stop.ordered_at() + 2 * timing().heartbeat_interval;
+  const machine_time hold = stop.ordered_at() + 2 * timing_of(current, groups).heartbeat_interval;
   if (silent != 0 && spoken < current.settings->nodes_max && now < hold) {
-    if (phase != run_phase::settling) enter(run_phase::settling);
+    if (phase != run_phase::settling) enter(phase, waiting, now, run_phase::settling);
     settle.wait_for_words(silent, hold);
     return;
   }
@@ -129,7 +130,7 @@ bool run::state::let_drained_go() {
   }
   tell_what_is_next(current, nodes, out);
   for (node* const who : drained)
-    release(*who, 0);
+    release(counts(), current, rounds, out, *who, 0);
   return true;
 }
 
@@ -165,8 +166,9 @@ void run::state::refuse_others(const settings_group& group) {
     if (who->group != nullptr && who->group != &group) others.push_back(who.get());
   }
   for (node* const who : others) {
-    remember_refusal(who->greeting);
-    refuse(*who, difference_problem(who->greeting));
+    remember_refusal(options, phase, current, claims, groups, waiting, now, who->greeting);
+    refuse(counts(), current, claims, out, *who,
+           difference_problem(options, phase, current, claims, groups, now, who->greeting));
   }
 }
 
@@ -195,16 +197,16 @@ bool run::state::start_round(settings_group& group) {
     addresses.push_back({member.greeting.address, member.greeting.own_address, member.peer_address,
                          member.local_address});
   }
-  note_placed(current, memberships, timing());
+  note_placed(current, memberships, timing_of(current, groups));
   causes.clear();
   current.is_found = false;
   current.common = {};
   current.common.group_world_size = static_cast<std::uint32_t>(memberships.size());
   current.common.world_size = chosen.world_size;
   current.common.master_address = choose_master_address(addresses);
-  enter(run_phase::preparing);
+  enter(phase, waiting, now, run_phase::preparing);
   age.begin(now);
-  memberships.start_until(now + timing().start_timeout);
+  memberships.start_until(now + timing_of(current, groups).start_timeout);
 
   node& leader = memberships.leader();
   ddprun::desired value = base_desired(current, rounds, out, desired_phase::prepare);
@@ -216,8 +218,8 @@ bool run::state::start_round(settings_group& group) {
   out.note(note_level::info,
            "round " + std::to_string(rounds.newest()) + ": " + counted(memberships.size(), "node") +
                ", " + counted(current.common.world_size, "worker") + ", led by " + leader.label());
-  refuse_left_out();
-  refuse_excess();
+  refuse_left_out(options, counts(), current, claims, out);
+  refuse_excess(options, counts(), current, claims, out);
   return true;
 }
 
@@ -271,17 +273,19 @@ assignment assignment_of(const current_instance& current, const membership& of) 
 
 // A restarted daemon lets every node wait, because it cannot know yet how many will come. Once a
 // round is chosen, it refuses those beyond the spares, the newest first.
-void run::state::refuse_excess() {
+void refuse_excess(const run_options& options, const headcount& counts, current_instance& current,
+                   recovery_claims& claims, outbox& out) {
   const std::uint64_t room =
       std::uint64_t{current.settings->nodes_max} + current.settings->spares_max;
   std::vector<node*> excess;
-  for (auto entry = nodes.rbegin(); entry != nodes.rend(); ++entry) {
+  for (auto entry = counts.nodes.rbegin(); entry != counts.nodes.rend(); ++entry) {
     node& who = *entry->second;
-    if (groups.here() - excess.size() <= room) break;
+    if (counts.groups.here() - excess.size() <= room) break;
     if (who.counted && who.membership == nullptr && !who.hosts_us) excess.push_back(&who);
   }
   for (node* const who : excess)
-    refuse(*who, "run " + options.run_id + " " + full_text(current, who->greeting.job));
+    refuse(counts, current, claims, out, *who,
+           "run " + options.run_id + " " + full_text(current, who->greeting.job));
 }
 
 void gathering::join(node& who) {
@@ -432,57 +436,58 @@ bool settle_timer::is_over(machine_time now) const {
 // latter those that failed least often. A round with a bad node may fail again, but having no round
 // is a failure already.
 
-void run::state::take_reserves() {
-  const roster::orders& unhealthy = nodes.unhealthy();
+void take_reserves(const headcount& counts, current_instance& current, outbox& out) {
+  const roster::orders& unhealthy = counts.nodes.unhealthy();
   if (unhealthy.empty() && current.failing.left_out() == 0) return;
   // Before the first round no node is left out, so there is an unhealthy one.
   const run_settings& settings =
-      current.settings ? *current.settings : nodes.at(*unhealthy.begin()).greeting.settings;
+      current.settings ? *current.settings : counts.nodes.at(*unhealthy.begin()).greeting.settings;
   const std::uint32_t least = settings.nodes_min;
-  if (groups.here() >= least) return;
+  if (counts.groups.here() >= least) return;
   const std::vector<std::uint64_t> ill(unhealthy.begin(), unhealthy.end());
   // The agents of one node are left out, and step in, together.
   std::map<std::pair<std::uint32_t, std::string>, std::vector<node*>> left_out;
   std::size_t count = ill.size();
-  for (const auto& [order, who] : nodes) {
+  for (const auto& [order, who] : counts.nodes) {
     if (!who->is_left_out() || who->connection == 0 || !is_able(*who)) continue;
     const std::string name = who->position_name();
     left_out[{current.failing.of(name), name}].push_back(who.get());
     ++count;
   }
-  if (groups.here() + count < least) return;
+  if (counts.groups.here() + count < least) return;
   for (const std::uint64_t order : ill) {
-    if (groups.here() >= least) return;
-    need_unhealthy(nodes.at(order));
+    if (counts.groups.here() >= least) return;
+    need_unhealthy(counts, current, out, counts.nodes.at(order));
   }
   for (const auto& [failures_and_name, agents] : left_out) {
-    if (groups.here() >= least) return;
-    take_back(agents);
+    if (counts.groups.here() >= least) return;
+    take_back(counts, current, out, agents);
   }
 }
 
 // Lets an unhealthy node take part.
-void run::state::need_unhealthy(node& who) {
+void need_unhealthy(const headcount& counts, current_instance& current, outbox& out, node& who) {
   who.participation = participation::needed;
-  recount(who);
+  recount(counts, who);
   tell_taken(current, out,
              who.label() + " takes part though its health check says: " + who.state.unhealthy +
                  "; without it too few nodes are left");
 }
 
 // Lets a node that was left out take part again, with all its agents.
-void run::state::take_back(const std::vector<node*>& agents) {
+void take_back(const headcount& counts, current_instance& current, outbox& out,
+               const std::vector<node*>& agents) {
   const std::string name = agents.front()->position_name();
   current.failing.take_back(name);
   for (node* const who : agents) {
     who->participation = participation::regular;
-    recount(*who);
+    recount(counts, *who);
   }
   tell_taken(current, out,
              agents.front()->label() + " is in again, though its workers were the first to fail " +
                  times(current.failing.of(name)) + ": without it too few nodes are left");
   for (node* const who : agents) {
-    if (who->is_unhealthy()) need_unhealthy(*who);
+    if (who->is_unhealthy()) need_unhealthy(counts, current, out, *who);
   }
 }
 
@@ -502,13 +507,13 @@ void watch_health(roster& nodes, node& who) {
 }
 
 // Nodes that were needed may not be any more: another has come, or is healthy again.
-void run::state::release_unneeded() {
-  for (const auto& [order, who] : nodes) {
+void release_unneeded(const headcount& counts, const current_instance& current) {
+  for (const auto& [order, who] : counts.nodes) {
     if (!who->is_needed() || who->membership != nullptr) continue;
-    const std::uint32_t others = groups.here() - (who->counted ? 1 : 0);
+    const std::uint32_t others = counts.groups.here() - (who->counted ? 1 : 0);
     if (others < current.settings->nodes_min) continue;
     who->participation = participation::regular;
-    recount(*who);
+    recount(counts, *who);
   }
 }
 

@@ -17,12 +17,15 @@ namespace ddprun::core {
 class closed_instances;
 struct current_instance;
 class entered_phase;
+struct headcount;
 class membership;
 struct node;
 class outbox;
 class persisted_run;
 struct rank_assignment;
+class recovery_claims;
 class roster;
+struct run_options;
 class stale_workers;
 class wait_message;
 
@@ -157,5 +160,12 @@ machine_time gather_until(const entered_phase& phase, const current_instance& cu
                           const stale_workers& stale, const closed_instances& closed,
                           const persisted_run& persisted, const timers& timing,
                           const machine_clock& clock);
+void need_unhealthy(const headcount& counts, current_instance& current, outbox& out, node& who);
+void take_back(const headcount& counts, current_instance& current, outbox& out,
+               const std::vector<node*>& agents);
+void take_reserves(const headcount& counts, current_instance& current, outbox& out);
+void release_unneeded(const headcount& counts, const current_instance& current);
+void refuse_excess(const run_options& options, const headcount& counts, current_instance& current,
+                   recovery_claims& claims, outbox& out);
 
 }  // namespace ddprun::core

@@ -66,7 +66,7 @@ bool completes_success(const entered_phase& phase, current_instance& current,
 void run::state::tell_closed(node& who, closed_instance& record) {
   learn_of_success(options, phase, current, closed, out, record, who.state);
   who.node_state = node_state::closing;
-  recount(who);
+  recount(counts(), who);
   groups.leave(who);
   // From now on its own messages tell whether its workers live.
   closed.take_out(who.greeting.session, record.instance, false, real_now);
@@ -124,7 +124,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
   value.text = record.text;
   const message_pointer message = finished(std::move(value));
   tell_report(current, nodes, out, true, exit_code, why_it_ends(record.why, record.text));
-  enter(run_phase::closed);
+  enter(phase, waiting, now, run_phase::closed);
   settle = {};
   // Forgotten after the loop, because that changes `nodes`.
   std::vector<node*> away;
@@ -137,7 +137,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
       continue;
     }
     who->node_state = node_state::closing;
-    recount(*who);
+    recount(counts(), *who);
     groups.leave(*who);
     if (who->connection == 0) {
       away.push_back(who.get());
@@ -146,7 +146,7 @@ void run::state::close(int exit_code, std::optional<cause> why, std::string text
     }
   }
   for (node* const who : away)
-    forget(*who);
+    forget(counts(), current, claims, out, *who);
   groups.clear();
   persisted.drop();
   closed.add(std::move(record));
@@ -161,17 +161,18 @@ void run::state::open_instance(instance_id fresh, const std::optional<started_jo
   claims.begin_instance();
   persisted.drop();
   rounds.begin_instance(options.first_round - 1);
-  enter(run_phase::gathering);
+  enter(phase, waiting, now, run_phase::gathering);
 }
 
 // The node has come only to say why it takes no part, so that the others know why they wait.
-void run::state::dismiss_unable(node& who) {
+void dismiss_unable(const headcount& counts, current_instance& current, const round_numbers& rounds,
+                    time_point real_now, outbox& out, node& who) {
   cause why = cause_of(rounds, who, cause_class::drain);
   why.text = who.state.causes.front().text;
-  remember_departure(phase, current, waiting, real_now, who, why);
+  remember_departure(counts.phase, current, counts.waiting, real_now, who, why);
   current.unable = {who.position_name(), who.label() + " cannot take part: " + why.text};
   out.note(note_level::warning, current.unable.text);
-  release(who, 0);
+  release(counts, current, rounds, out, who, 0);
 }
 
 // The same for such a node whose hello is refused as well: if its command line is wrong, the
@@ -190,23 +191,24 @@ void run::state::drain(node& who) {
   if (who.node_state != node_state::here) return;
   // Each heartbeat repeats the request, but it counts as a loss only once.
   const bool is_new = !std::exchange(who.drain_seen, true);
-  if (who.membership == nullptr && cannot_start(who.state)) return dismiss_unable(who);
+  if (who.membership == nullptr && cannot_start(who.state))
+    return dismiss_unable(counts(), current, rounds, real_now, out, who);
   cause why = cause_of(rounds, who, cause_class::drain);
   why.code = who.state.signal;
   remember_departure(phase, current, waiting, real_now, who, why);
   if (phase == run_phase::stopping || phase == run_phase::settling) {
     // Decided when the next round is chosen, because all nodes may have been asked to leave.
     if (is_new && (who.membership != nullptr || settle.is_pausing(now)))
-      remember_loss(phase, settle, now, timing());
+      remember_loss(phase, settle, now, timing_of(current, groups));
     return;
   }
   const bool works =
       who.membership != nullptr && who.membership->phase() != member_phase::succeeded;
   if (works) {
     causes.add(why, real_now);
-    remember_loss(phase, settle, now, timing());
+    remember_loss(phase, settle, now, timing_of(current, groups));
     const std::optional<cause> first = causes.get();
-    end_round(&*first, timing().drain_grace, describe(*first));
+    end_round(&*first, timing_of(current, groups).drain_grace, describe(*first));
     return;
   }
   // A leader whose workers are done stays, and serves the store until the others are done, too.
@@ -215,20 +217,21 @@ void run::state::drain(node& who) {
       who.membership != nullptr || phase != run_phase::gathering || groups.here() != 0;
   // What is running here is not known yet, so no run can be closed: only this node leaves.
   if (!current.is_decided() || is_recovering(phase, claims)) {
-    release(who, groups.here() != 0 ? 0 : code_of_drain(who.state));
+    release(counts(), current, rounds, out, who, groups.here() != 0 ? 0 : code_of_drain(who.state));
   } else if (goes_on_without) {
-    release(who, 0);
+    release(counts(), current, rounds, out, who, 0);
   } else {
     close(code_of_drain(who.state), current.last_cause, "every node was asked to leave");
   }
 }
 
 // The node leaves, and the run goes on.
-void run::state::release(node& who, int exit_code) {
+void release(const headcount& counts, const current_instance& current, const round_numbers& rounds,
+             outbox& out, node& who, int exit_code) {
   out.note(note_level::info, who.label() + " leaves, as it was asked to");
   who.node_state = node_state::leaving;
-  recount(who);
-  groups.leave(who);
+  recount(counts, who);
+  counts.groups.leave(who);
   ddprun::desired value = base_desired(current, rounds, out, desired_phase::close);
   value.round = std::max(rounds.newest(), who.state.round);
   value.exit_code = exit_code;
@@ -251,7 +254,8 @@ void run::state::stop_by_operator(cause why) {
     case run_phase::preparing:
     case run_phase::running:
       causes.add(*current.operator_stop, real_now);
-      end_round(&*current.operator_stop, timing().drain_grace, describe(*current.operator_stop));
+      end_round(&*current.operator_stop, timing_of(current, groups).drain_grace,
+                describe(*current.operator_stop));
       return;
     // end_of_stop() closes the run.
     case run_phase::stopping:

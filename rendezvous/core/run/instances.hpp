@@ -23,6 +23,7 @@ namespace ddprun::core {
 
 struct agent_joined;
 class entered_phase;
+struct headcount;
 struct node;
 class outbox;
 class persisted_run;
@@ -249,5 +250,9 @@ bool is_record_of_another(const run_options& options, const persisted_run& persi
 void learn_of_success(const run_options& options, const entered_phase& phase,
                       current_instance& current, closed_instances& closed, outbox& out,
                       closed_instance& record, const status& said);
+void release(const headcount& counts, const current_instance& current, const round_numbers& rounds,
+             outbox& out, node& who, int exit_code);
+void dismiss_unable(const headcount& counts, current_instance& current, const round_numbers& rounds,
+                    time_point real_now, outbox& out, node& who);
 
 }  // namespace ddprun::core

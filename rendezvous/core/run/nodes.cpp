@@ -81,7 +81,7 @@ void raise_restarts_used(current_instance& current, const node& by) {
 
 // A session that connects again replaces its old connection, which may be half-open.
 void run::state::attach(node& who, const agent_joined& event) {
-  if (who.connection != 0) detach(who, true);
+  if (who.connection != 0) detach(counts(), current, out, who, true);
   who.greeting = event.hello;
   // A node that finds no other here, neither waiting nor with a round of its own, is the first.
   if (groups.empty() && !claims.has_claimants()) nodes.set_first(who);
@@ -105,24 +105,27 @@ void run::state::attach(node& who, const agent_joined& event) {
                     welcome{out.epoch(), options.version, timing_of(current, who)}));
 }
 
-void run::state::detach(node& who, bool disconnect) {
+void detach(const headcount& counts, const current_instance& current, outbox& out, node& who,
+            bool disconnect) {
   if (who.connection == 0) return;
   if (disconnect) out.disconnect(who.connection);
-  nodes.disconnect(who);
-  who.heard = now;
+  counts.nodes.disconnect(who);
+  who.heard = counts.now;
   // Causes are of use only for a member of the round, and are sent again after a reconnect.
   if (who.membership == nullptr) who.state.causes.clear();
-  recount(who);
-  watch_over(current, nodes, who);
+  recount(counts, who);
+  watch_over(current, counts.nodes, who);
 }
 
 // Connections that come and go each leave a node for a while. Half of these nodes are dropped at
 // once, the longest absent first, so that scanning them costs no more than their coming did. A node
 // that returns joins anew.
-void run::state::forget_excess() {
-  if (nodes.size() <= nodes.connected() + memberships.size() + absent_nodes_max) return;
+void forget_excess(const headcount& counts, current_instance& current, recovery_claims& claims,
+                   const round_memberships& memberships, const machine_clock& clock, outbox& out) {
+  if (counts.nodes.size() <= counts.nodes.connected() + memberships.size() + absent_nodes_max)
+    return;
   std::vector<std::pair<machine_time, std::uint64_t>> absent;
-  for (const auto& [order, who] : nodes) {
+  for (const auto& [order, who] : counts.nodes) {
     if (who->connection == 0 && who->membership == nullptr) absent.emplace_back(who->heard, order);
   }
   std::sort(absent.begin(), absent.end());
@@ -131,20 +134,22 @@ void run::state::forget_excess() {
                " nodes have joined and lost their connections: forgot half of them");
   absent.resize(absent.size() / 2);
   for (const auto& [heard, order] : absent) {
-    remember_lost(phase, current, stale, closed, clock, nodes.at(order), false);
-    forget(nodes.at(order));
+    remember_lost(counts.phase, current, counts.stale, counts.closed, clock, counts.nodes.at(order),
+                  false);
+    forget(counts, current, claims, out, counts.nodes.at(order));
   }
 }
 
-void run::state::forget(node& who) {
+void forget(const headcount& counts, current_instance& current, recovery_claims& claims,
+            outbox& out, node& who) {
   DDPRUN_ASSERT(who.membership == nullptr);
-  detach(who, true);
-  recount(who);
-  stale.drop_ending(who.order);
-  groups.leave(who);
-  nodes.remove(who);
+  detach(counts, current, out, who, true);
+  recount(counts, who);
+  counts.stale.drop_ending(who.order);
+  counts.groups.leave(who);
+  counts.nodes.remove(who);
   // A run in which no node was ever placed is not worth remembering once all have gone.
-  if (nodes.empty() && !current.settings && phase == run_phase::gathering) {
+  if (counts.nodes.empty() && !current.settings && counts.phase == run_phase::gathering) {
     current.id = 0;
     current.gone = {};
     claims.set_claimants(false);
@@ -198,17 +203,19 @@ std::string run::state::refusal(const agent_joined& event) const {
   if (!current.settings) {
     // The settings of a node that comes from an instance were compared before, or it is not known
     // who is right. If this daemon lives in one of the nodes, that one is right.
-    const node* const first = first_here();
+    const node* const first = first_here(options, phase, current, claims, groups, now);
     const bool is_bound = greeting.state.instance == 0 || (first != nullptr && first->hosts_us);
     if (!is_bound || comes_to_be_fenced || hosts_us(event)) return {};
-    return difference_problem(greeting);
+    return difference_problem(options, phase, current, claims, groups, now, greeting);
   }
   // Refusing the node that holds this daemon would end the run for all.
   if (!comes_to_be_fenced && !hosts_us(event) && !is_short(phase, current, groups)) {
     const std::string name = position_name(greeting, event.peer_address, event.local_address);
     if (std::string text = left_out_text(options, current, name); !text.empty()) return text;
   }
-  if (std::string text = difference_problem(greeting); !text.empty()) return text;
+  if (std::string text = difference_problem(options, phase, current, claims, groups, now, greeting);
+      !text.empty())
+    return text;
   // No node that is heard has this rank or id (see above), so the newcomer replaces a silent one.
   const bool has_room = is_exact(greeting) || replaces_one(nodes, greeting) ||
                         groups.here() < current.settings->nodes_max + current.settings->spares_max;
@@ -218,10 +225,11 @@ std::string run::state::refusal(const agent_joined& event) const {
   return {};
 }
 
-void run::state::refuse(node& who, std::string text, int exit_code) {
+void refuse(const headcount& counts, current_instance& current, recovery_claims& claims,
+            outbox& out, node& who, std::string text, int exit_code) {
   out.note_refusal("refused " + who.label() + ": " + text);
   out.send(who, std::make_shared<const daemon_message>(refused{exit_code, std::move(text)}));
-  forget(who);
+  forget(counts, current, claims, out, who);
 }
 
 // Whether the node can take part, apart from its connection and from sitting out.
@@ -248,35 +256,39 @@ bool is_acked(const recovery_claims& claims, const node& who) {
   return !who.is_unacked() && !(who.node_state == node_state::fenced && may_live);
 }
 
-// Updates what is known of all nodes after a change of one: which are stuck, which end workers of
-// an older instance, and how many candidates are here.
-void run::state::recount(node& who) {
-  if (who.obedience == obedience::overdue && !may_have_workers(who.state)) {
-    who.obedience = obedience::obeys;
-  }
-  watch_health(nodes, who);
-  const bool is_here = who.connection != 0 && who.node_state == node_state::here;
-  const bool is_stuck = who.state.unkillable != 0 || who.obedience != obedience::obeys;
-  nodes.set_stuck(who, is_here && is_stuck);
-  watch_ending(stale, waiting, now, who);
-  count(who);
-}
+namespace {
 
-bool run::state::count_alone(node& who) {
-  if (!groups.count(who, is_candidate(nodes, who))) return false;
+bool count_alone(const headcount& counts, node& who) {
+  if (!counts.groups.count(who, is_candidate(counts.nodes, who))) return false;
   const std::string name = who.lasting_name();
-  persisted.count(name, who.counted);
-  closed.count(name, who.counted);
+  counts.persisted.count(name, who.counted);
+  counts.closed.count(name, who.counted);
   return true;
 }
 
 // Counts the node as a candidate, or no longer; and so also the nodes with the same id or rank,
 // which step in or back.
-void run::state::count(node& who) {
-  if (!count_alone(who)) return;
-  for (node* const other : doubles_of(nodes, who.greeting))
-    count_alone(*other);
-  if (phase == run_phase::gathering) waiting.change();
+void count_with_doubles(const headcount& counts, node& who) {
+  if (!count_alone(counts, who)) return;
+  for (node* const other : doubles_of(counts.nodes, who.greeting))
+    count_alone(counts, *other);
+  if (counts.phase == run_phase::gathering) counts.waiting.change();
+}
+
+}  // namespace
+
+// Updates what is known of all nodes after a change of one: which are stuck, which end workers of
+// an older instance, and how many candidates are here.
+void recount(const headcount& counts, node& who) {
+  if (who.obedience == obedience::overdue && !may_have_workers(who.state)) {
+    who.obedience = obedience::obeys;
+  }
+  watch_health(counts.nodes, who);
+  const bool is_here = who.connection != 0 && who.node_state == node_state::here;
+  const bool is_stuck = who.state.unkillable != 0 || who.obedience != obedience::obeys;
+  counts.nodes.set_stuck(who, is_here && is_stuck);
+  watch_ending(counts.stale, counts.waiting, counts.now, who);
+  count_with_doubles(counts, who);
 }
 
 void watch_over(const current_instance& current, roster& nodes, node& who) {
@@ -304,7 +316,8 @@ void run::state::recognise(node& who) {
   // member leaves with its round.
   const std::string taken =
       place_taken_text(options, phase, current, said.instance, who.greeting.job);
-  if (!taken.empty() && who.membership == nullptr) return refuse(who, taken, displaced_exit_code);
+  if (!taken.empty() && who.membership == nullptr)
+    return refuse(counts(), current, claims, out, who, taken, displaced_exit_code);
   // What is closed stays closed: this node begins the next instance.
   if (phase == run_phase::closed) open_instance(who.fresh_instance, who.greeting.job);
   // Which instance runs here is not decided yet, or this node may change that.
@@ -329,13 +342,13 @@ void run::state::recognise(node& who) {
   } else if (who.node_state == node_state::fenced ||
              (said.instance != current.id && knows_of_round(said))) {
     // It is of another instance that had a round, or has not shown yet that its workers are gone.
-    fence(who);
+    fence(counts(), current, rounds, out, who);
   } else if (who.membership != nullptr) {
     // It gets acks again once it has begun to stop.
     if (shows_stop(current, who, said)) memberships.set_unacked(*who.membership, false);
     if (!who.is_unacked()) mark_reached(memberships, stop, now, *who.membership);
     current.gone.drop(who.greeting.session);
-    recount(who);
+    recount(counts(), who);
     if (who.wanted) out.want(who, who.wanted);
     on_member_status(who, said);
   } else if (said.instance == current.id && fill_gap(who)) {
@@ -348,7 +361,7 @@ void run::state::recognise(node& who) {
              (may_have_workers(said) || said.round > rounds.newest())) {
     // It runs a round that is over here, or one that this daemon did not begin, and it comes too
     // late for that round to be found: what it runs has to end.
-    fence(who);
+    fence(counts(), current, rounds, out, who);
   } else {
     queue_for_round(who);
   }
@@ -361,14 +374,16 @@ void run::state::queue_for_round(node& who) {
   // membership stays a member, whatever it says: its round goes on with it or ends.
   const bool is_member = who.membership != nullptr;
   const bool is_judged = current.settings && !is_member;
-  if (const std::string text = difference_problem(who.greeting); is_judged && !text.empty()) {
-    remember_refusal(who.greeting);
-    return refuse(who, text);
+  if (const std::string text =
+          difference_problem(options, phase, current, claims, groups, now, who.greeting);
+      is_judged && !text.empty()) {
+    remember_refusal(options, phase, current, claims, groups, waiting, now, who.greeting);
+    return refuse(counts(), current, claims, out, who, text);
   }
   if (!is_member) {
     const std::string text = left_out_text(options, current, who.position_name());
     if (!text.empty() && !who.hosts_us && !is_short(phase, current, groups))
-      return refuse(who, text);
+      return refuse(counts(), current, claims, out, who, text);
     if (!text.empty()) {
       who.participation = participation::left_out;
     } else if (who.is_left_out()) {
@@ -379,22 +394,24 @@ void run::state::queue_for_round(node& who) {
   current.gone.drop_waiting(who.position_name());
   if (current.unable.position_name == who.position_name()) current.unable = {};
   groups.join(who);
-  recount(who);
+  recount(counts(), who);
   if (const std::string text =
           rank_problem(current, nodes, now, {who.greeting, who.peer_address, who.came});
       !text.empty() && !is_member) {
-    return refuse(who, text);
+    return refuse(counts(), current, claims, out, who, text);
   }
   // Before the first round the settings of the node that holds this daemon are right (rule 1).
-  if (!current.settings && who.hosts_us && settings_here() == &who.greeting.settings) {
+  if (!current.settings && who.hosts_us &&
+      settings_here(options, phase, current, claims, groups, now) == &who.greeting.settings) {
     refuse_others(*who.group);
   }
   // The run may have filled up while the node was away.
   const bool may_be_refused = current.settings && who.counted && !who.hosts_us && !is_member;
   if (may_be_refused &&
       groups.here() > current.settings->nodes_max + current.settings->spares_max) {
-    refuse(who, "run " + options.run_id + " went on without this node and " +
-                    full_text(current, who.greeting.job));
+    refuse(counts(), current, claims, out, who,
+           "run " + options.run_id + " went on without this node and " +
+               full_text(current, who.greeting.job));
     return;
   }
   tell_wait(who);
@@ -405,7 +422,7 @@ void run::state::queue_for_round(node& who) {
 void run::state::on_idle_status(node& who) {
   const bool was_counted = who.counted;
   const bool sat_out = nodes.unhealthy().contains(who.order);
-  recount(who);
+  recount(counts(), who);
   if (who.state.signal == SIGINT && current.is_decided()) {
     cause why = cause_of(rounds, who, cause_class::operator_stop);
     why.code = SIGINT;

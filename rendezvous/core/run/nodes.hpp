@@ -18,11 +18,17 @@
 
 namespace ddprun::core {
 
+class closed_instances;
 struct current_instance;
+class entered_phase;
 class outbox;
+class persisted_run;
 class recovery_claims;
+class round_memberships;
 class round_numbers;
 struct run_options;
+class stale_workers;
+class wait_message;
 
 using message_pointer = std::shared_ptr<const daemon_message>;
 
@@ -205,6 +211,19 @@ inline bool has_succeeded(const status& said) {
   return said.phase == member_phase::succeeded || said.succeeded;
 }
 
+// The parts that know which nodes are candidates, stuck or unhealthy, and what workers they end:
+// recount() keeps them in step after each change of a node.
+struct headcount {
+  const entered_phase& phase;
+  stale_workers& stale;
+  closed_instances& closed;
+  persisted_run& persisted;
+  roster& nodes;
+  gathering& groups;
+  wait_message& waiting;
+  machine_time now;
+};
+
 // Which nodes are here, may take part, and get acks.
 
 void raise_restarts_used(current_instance& current, const node& by);
@@ -218,5 +237,14 @@ std::string status_problem(const round_numbers& rounds, const outbox& out, const
                            const hello& greeting);
 std::string hello_problem(const run_options& options, const round_numbers& rounds,
                           const outbox& out, const hello& greeting, const node* known);
+void recount(const headcount& counts, node& who);
+void detach(const headcount& counts, const current_instance& current, outbox& out, node& who,
+            bool disconnect);
+void forget(const headcount& counts, current_instance& current, recovery_claims& claims,
+            outbox& out, node& who);
+void forget_excess(const headcount& counts, current_instance& current, recovery_claims& claims,
+                   const round_memberships& memberships, const machine_clock& clock, outbox& out);
+void refuse(const headcount& counts, current_instance& current, recovery_claims& claims,
+            outbox& out, node& who, std::string text, int exit_code = refused_exit_code);
 
 }  // namespace ddprun::core

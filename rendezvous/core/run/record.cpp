@@ -70,7 +70,10 @@ closed_instance closed_of(const run_record& record, const run_end& how, time_poi
 
 }  // namespace
 
-void run::state::remember(const run_record& record) {
+void remember(const run_options& options, entered_phase& phase, current_instance& current,
+              round_numbers& rounds, recovery_claims& claims, closed_instances& closed,
+              persisted_run& persisted, record_persistence& records, const machine_clock& clock,
+              const run_record& record) {
   records.begin_with(record);
   current.job = record.job;
   for (auto one = record.past.items().rbegin(); one != record.past.items().rend(); ++one)
@@ -101,13 +104,14 @@ std::optional<time_point> persisted_living_until(const machine_clock& clock,
 
 // No node that has come knows of a round of the instance whose failure was beyond the budget, so
 // what is started now is another instance.
-void run::state::end_due_record() {
+void end_due_record(current_instance& current, closed_instances& closed, persisted_run& persisted,
+                    const machine_clock& clock, outbox& out) {
   const run_record record = *persisted.record();
   out.note(note_level::warning, "the run had ended when its rendezvous daemon died (" +
                                     record.due->how.text +
                                     "): the job that starts now is a new run");
   closed_instance over =
-      closed_of(record, record.due->how, real_now, clock.real(persisted.gone_at()));
+      closed_of(record, record.due->how, clock.real_now(), clock.real(persisted.gone_at()));
   over.left.members = persisted.members();  // some of them may be here
   closed.add(std::move(over));
   current.job = record.job;
@@ -127,7 +131,7 @@ void run::state::close_as_due() {
 void run::state::begin_instance(const node& opener) {
   if (persisted.is_there() && persisted.record()->due &&
       !is_record_of_another(options, persisted, nodes))
-    end_due_record();
+    end_due_record(current, closed, persisted, clock, out);
   if (!persisted.is_there() || is_record_of_another(options, persisted, nodes)) {
     return open_instance(opener.fresh_instance, opener.greeting.job);
   }
@@ -252,7 +256,8 @@ std::optional<run_record> run::state::record_now() const {
   record.gone_after = current.placed.gone_after;
   record.lost_after =
       current.settings ? current.settings->timing.orphan_limit : timers().orphan_limit;
-  if (!current.settings) remember_stale(current, stale, closed, persisted, timing(), clock, record);
+  if (!current.settings)
+    remember_stale(current, stale, closed, persisted, timing_of(current, groups), clock, record);
   if (phase == run_phase::stopping && !stop.is_free() && !current.operator_stop) {
     foresee_charge(current, rounds, real_now, causes.get(), record);
   }

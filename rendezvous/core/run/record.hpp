@@ -21,6 +21,9 @@ namespace ddprun::core {
 
 class closed_instances;
 struct current_instance;
+class entered_phase;
+class outbox;
+class recovery_claims;
 class roster;
 class round_memberships;
 struct run_options;
@@ -156,5 +159,11 @@ void note_placed(current_instance& current, const round_memberships& memberships
 void remember_stale(const current_instance& current, const stale_workers& stale,
                     const closed_instances& closed, const persisted_run& persisted,
                     const timers& timing, const machine_clock& clock, run_record& record);
+void end_due_record(current_instance& current, closed_instances& closed, persisted_run& persisted,
+                    const machine_clock& clock, outbox& out);
+void remember(const run_options& options, entered_phase& phase, current_instance& current,
+              round_numbers& rounds, recovery_claims& claims, closed_instances& closed,
+              persisted_run& persisted, record_persistence& records, const machine_clock& clock,
+              const run_record& record);
 
 }  // namespace ddprun::core

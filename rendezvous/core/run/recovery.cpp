@@ -104,7 +104,7 @@ void run::state::claim(node& who) {
   who.node_state = node_state::claimant;
   claims.set_claimants(true);
   remember_claim(claims, who);
-  recount(who);
+  recount(counts(), who);
   if (!is_recovering(phase, claims)) {
     // A round was being prepared here, but no node was placed.
     if (current.settings) give_way();
@@ -142,7 +142,7 @@ bool outdates_found_round(const current_instance& current, const round_numbers& 
 void run::state::give_way() {
   std::optional<session_id> leading;
   if (phase == run_phase::preparing) leading = memberships.leader().greeting.session;
-  enter(run_phase::gathering);
+  enter(phase, waiting, now, run_phase::gathering);
   leave_round();
   causes.clear();
   settle = {};
@@ -171,7 +171,7 @@ void run::state::claim_anew(node& who) {
     if (other->node_state != node_state::here || other->state.instance != found) continue;
     other->node_state = node_state::claimant;
     remember_claim(claims, *other);
-    recount(*other);
+    recount(counts(), *other);
   }
   claim(who);
 }
@@ -263,7 +263,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   current.is_found = true;
   claims.settle();
   stale.drop_lost();  // that round's own fence counts them, too
-  enter(run_phase::gathering);
+  enter(phase, waiting, now, run_phase::gathering);
   rounds.raise_newest(newest);
   out.note(note_level::info, "found " + std::to_string(claimants.size()) +
                                  " nodes of an earlier daemon, newest round " +
@@ -271,7 +271,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   for (node* const who : claimants) {
     who->node_state = node_state::here;
     groups.join(*who);
-    recount(*who);
+    recount(counts(), *who);
     raise_restarts_used(current, *who);
   }
   std::vector<node*> of_round;
@@ -288,7 +288,7 @@ void run::state::adopt(instance_id which, const std::vector<node*>& claimants) {
   if (phase != run_phase::running) {
     rounds.raise_floor(std::max(newest + 1, rounds.reserved()));
   }
-  if (!is_record_newer) note_placed(current, memberships, timing());
+  if (!is_record_newer) note_placed(current, memberships, timing_of(current, groups));
   if (phase != run_phase::running) {
     // Members that have not come back count, too: the record may know of more.
     current.placed.count = std::max(current.placed.count, before.count);
@@ -332,7 +332,7 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
   causes.clear();
   take_found_facts(current, age, still_here);
   if (is_complete(still_here, rounds.newest())) {
-    keep_round(still_here);
+    keep_round(phase, current, rounds, memberships, groups, waiting, now, out, still_here);
   } else if (!current.due && !dead.has_any_of(current.id, rounds.newest()) &&
              std::all_of(still_here.begin(), still_here.end(),
                          [](const node* who) { return has_succeeded(who->state); })) {
@@ -361,7 +361,9 @@ void take_found_facts(current_instance& current, round_age& age,
   age.begin_found(since);
 }
 
-void run::state::keep_round(const std::vector<node*>& claimants) {
+void keep_round(entered_phase& phase, current_instance& current, round_numbers& rounds,
+                round_memberships& memberships, const gathering& groups, wait_message& waiting,
+                machine_time now, outbox& out, const std::vector<node*>& claimants) {
   memberships.open(claimants.front()->state.assignment->group_world_size);
   for (node* const who : claimants) {
     const assignment& assigned = *who->state.assignment;
@@ -378,8 +380,8 @@ void run::state::keep_round(const std::vector<node*>& claimants) {
     raise_restarts_used(current, *who);
   current.is_found = false;
   current.due.reset();  // that failure is reported again
-  enter(run_phase::running);
-  memberships.start_until(now + timing().start_timeout);
+  enter(phase, waiting, now, run_phase::running);
+  memberships.start_until(now + timing_of(current, groups).start_timeout);
   out.note(note_level::info,
            "round " + std::to_string(rounds.newest()) + " is kept: all its nodes run it");
   for (const membership& one : memberships) {
@@ -428,7 +430,7 @@ void place_found(round_memberships& memberships, const std::vector<node*>& claim
 void run::state::end_found_success(const std::vector<node*>& claimants) {
   place_found(memberships, claimants);
   const std::size_t missing = memberships.unknown();
-  enter(run_phase::running);
+  enter(phase, waiting, now, run_phase::running);
   for (membership& one : memberships) {
     if (one.holder() != nullptr) memberships.mark_ended(one);
   }
@@ -445,14 +447,14 @@ void run::state::end_found_success(const std::vector<node*>& claimants) {
 void run::state::end_found_round(const std::vector<node*>& claimants) {
   place_found(memberships, claimants);
   const std::size_t missing = memberships.unknown();
-  enter(run_phase::running);
+  enter(phase, waiting, now, run_phase::running);
   std::string text = "the rendezvous daemon was restarted";
   if (missing != 0) {
     text += " and " + std::to_string(missing) + " of " + std::to_string(memberships.size()) +
             " nodes of round " + std::to_string(rounds.newest()) + " have not come back";
   }
-  end_round(nullptr, timing().stop_grace, std::move(text), true);
-  take_the_dead();
+  end_round(nullptr, timing_of(current, groups).stop_grace, std::move(text), true);
+  take_the_dead(current, rounds, memberships, causes, stop, dead, waiting, clock);
 }
 
 // Only waiting nodes have come back, and they were told of a round: its members may still run it,
@@ -463,8 +465,8 @@ void run::state::end_unseen_round(const std::vector<node*>& claimants) {
   causes.clear();
   age.begin_found(std::nullopt);
   memberships.open(1);
-  enter(run_phase::running);
-  end_round(nullptr, timing().stop_grace,
+  enter(phase, waiting, now, run_phase::running);
+  end_round(nullptr, timing_of(current, groups).stop_grace,
             "the rendezvous daemon was restarted and no node of round " +
                 std::to_string(rounds.newest()) + " has come back",
             true);
@@ -477,7 +479,7 @@ bool run::state::fill_gap(node& who) {
   if (phase != run_phase::stopping || said.round != rounds.newest() || !said.assignment)
     return false;
   // It may have been away when the settings of the others were adopted.
-  if (!difference(who.greeting).empty()) return false;
+  if (!difference(options, phase, current, claims, groups, now, who.greeting).empty()) return false;
   const std::uint32_t size = said.assignment->group_world_size;
   const std::uint32_t group_rank = said.assignment->group_rank;
   if (group_rank >= size || size > claimed_nodes_max) return false;
@@ -513,21 +515,23 @@ void run::state::hear_of_dead(const guardian_reported& event) {
   if (is_recovering(phase, claims)) {
     decide_on_claims(false);
   } else if (phase == run_phase::stopping) {
-    take_the_dead();
+    take_the_dead(current, rounds, memberships, causes, stop, dead, waiting, clock);
   }
 }
 
 // Marks members whose guardians have spoken as dead. The run waits neither for their workers nor
 // for a lease that they gave by their tethers.
-void run::state::take_the_dead() {
+void take_the_dead(current_instance& current, const round_numbers& rounds,
+                   round_memberships& memberships, root_cause& causes, round_stop& stop,
+                   const dead_members& dead, wait_message& waiting, const machine_clock& clock) {
   for (membership& one : memberships) {
     const bool is_unknown = one.holder() == nullptr && one.is_unreachable();
     if (!is_unknown || dead_holder(dead, current, rounds, one) == nullptr) continue;
     memberships.mark_dead(one);
     const cause why = cause_of_missing(current, rounds, dead, one, guardians_text);
-    causes.add(why, real_now);
-    remember_dead(current, real_now, *dead_holder(dead, current, rounds, one), why);
-    acknowledge(waiting, memberships, stop, now, one);
+    causes.add(why, clock.real_now());
+    remember_dead(current, clock.real_now(), *dead_holder(dead, current, rounds, one), why);
+    acknowledge(waiting, memberships, stop, clock.now(), one);
   }
 }
 

@@ -21,13 +21,17 @@ namespace ddprun::core {
 
 struct current_instance;
 class entered_phase;
+class gathering;
 class membership;
 struct node;
+class outbox;
 class persisted_run;
 class round_age;
 class round_memberships;
 class round_numbers;
+class round_stop;
 class settings_group;
+class wait_message;
 
 // The wait for nodes of an instance that this daemon does not know: how long others of it may still
 // come, and the newest round that any node of each instance has named, also nodes that have gone
@@ -144,5 +148,11 @@ std::optional<cause> cause_of_not_back(const current_instance& current, const ro
                                        const dead_members& dead);
 void remember_dead(current_instance& current, time_point real_now, const dead_node& who,
                    const cause& why);
+void take_the_dead(current_instance& current, const round_numbers& rounds,
+                   round_memberships& memberships, root_cause& causes, round_stop& stop,
+                   const dead_members& dead, wait_message& waiting, const machine_clock& clock);
+void keep_round(entered_phase& phase, current_instance& current, round_numbers& rounds,
+                round_memberships& memberships, const gathering& groups, wait_message& waiting,
+                machine_time now, outbox& out, const std::vector<node*>& claimants);
 
 }  // namespace ddprun::core

@@ -189,36 +189,40 @@ std::string leave_out(current_instance& current, outbox& out, const blamed_node&
 
 // Refuses all agents of a node that was left out, also one that has just been started again. The
 // agent that holds this daemon stays and waits, because the daemon would end with it.
-void run::state::dismiss(const blamed_node& one) {
+void dismiss(const run_options& options, const headcount& counts, current_instance& current,
+             recovery_claims& claims, outbox& out, const blamed_node& one) {
   if (!one.is_left_out) return;
   std::vector<node*> its;
-  for (const auto& [order, who] : nodes) {
+  for (const auto& [order, who] : counts.nodes) {
     if (who->node_state == node_state::here && who->position_name() == one.name) {
       its.push_back(who.get());
     }
   }
   for (node* const who : its) {
     if (!who->hosts_us) {
-      refuse(*who, left_out_text(options, current, who->position_name()));
+      refuse(counts, current, claims, out, *who,
+             left_out_text(options, current, who->position_name()));
       continue;
     }
     who->participation = participation::left_out;
-    recount(*who);
-    who->notice_seen = waiting.edition();  // so that it is told what comes next
+    recount(counts, *who);
+    who->notice_seen = counts.waiting.edition();  // so that it is told what comes next
   }
 }
 
 // Refuses left-out nodes that came again in case they were needed: they are not.
-void run::state::refuse_left_out() {
+void refuse_left_out(const run_options& options, const headcount& counts, current_instance& current,
+                     recovery_claims& claims, outbox& out) {
   if (current.failing.left_out() == 0) return;
   std::vector<node*> idle;
-  for (const auto& [order, who] : nodes) {
+  for (const auto& [order, who] : counts.nodes) {
     if (who->is_left_out() && !who->hosts_us && who->node_state == node_state::here) {
       idle.push_back(who.get());
     }
   }
   for (node* const who : idle)
-    refuse(*who, left_out_text(options, current, who->position_name()));
+    refuse(counts, current, claims, out, *who,
+           left_out_text(options, current, who->position_name()));
 }
 
 // Whether too few nodes are here for a round: then any node may be needed, even one that was left
@@ -262,7 +266,7 @@ void run::state::refill_budget() {
   current.budget.refill();
   const std::uint32_t used = current.budget.restarts_used();
   out.note(note_level::info, "round " + std::to_string(rounds.newest()) + " has run for " +
-                                 to_text(timing().restart_window) +
+                                 to_text(timing_of(current, groups).restart_window) +
                                  " without a failure: --max-restarts starts over, after " +
                                  counted(used, "restart"));
 }

@@ -24,8 +24,10 @@ struct current_instance;
 class dead_members;
 class entered_phase;
 class gathering;
+struct headcount;
 struct node;
 class outbox;
+class recovery_claims;
 class roster;
 class round_age;
 class round_memberships;
@@ -221,5 +223,9 @@ std::string how_it_goes_on(current_instance& current, settle_timer& settle, mach
                            const blamed_node& by);
 timer_moment refill_at(const entered_phase& phase, const current_instance& current,
                        const round_age& age, const root_cause& causes, const timers& timing);
+void dismiss(const run_options& options, const headcount& counts, current_instance& current,
+             recovery_claims& claims, outbox& out, const blamed_node& one);
+void refuse_left_out(const run_options& options, const headcount& counts, current_instance& current,
+                     recovery_claims& claims, outbox& out);
 
 }  // namespace ddprun::core

@@ -20,7 +20,7 @@ namespace ddprun::core {
 
 void run::state::on_member_status(node& who, const status& before) {
   const status& said = who.state;
-  recount(who);
+  recount(counts(), who);
   // Ctrl-C at one node stops the whole run.
   if (said.signal == SIGINT) {
     cause why = cause_of(rounds, who, cause_class::operator_stop);
@@ -49,8 +49,8 @@ void run::state::on_member_status(node& who, const status& before) {
     on_stop_status(who);
   } else if (said.instance == current.id && said.round == rounds.newest() && was_called) {
     collect_causes(rounds, causes, real_now, who);
-    hear_stall(phase, memberships, stalls, now, who, before);
-    hear_restored(phase, memberships, now, timing().start_timeout, who, before);
+    hear_stall(phase, memberships, now, who, before);
+    hear_restored(phase, memberships, now, timing_of(current, groups).start_timeout, who, before);
     on_progress(who);
   }
 }
@@ -148,9 +148,9 @@ void run::state::assign_all() {
   current.common.leader_data = leader.state.leader_data;
   current.has_placed = true;
   persisted.drop();
-  enter(run_phase::running);
+  enter(phase, waiting, now, run_phase::running);
   age.begin_running(now);
-  memberships.start_until(now + timing().start_timeout);
+  memberships.start_until(now + timing_of(current, groups).start_timeout);
   whereabouts.set(whereabouts_of(memberships, current.common.world_size));
   for (membership& one : memberships) {
     ddprun::desired value = base_desired(current, rounds, out, desired_phase::run);
@@ -180,28 +180,29 @@ void run::state::on_unasked_end(node& who) {
     }
     causes.add(why, real_now);
   }
-  if (causes.get()->kind == cause_class::node_lost) remember_loss(phase, settle, now, timing());
+  if (causes.get()->kind == cause_class::node_lost)
+    remember_loss(phase, settle, now, timing_of(current, groups));
   if (waits_for_cause()) return;
-  end_round(&*causes.get(), timing().stop_grace, describe(*causes.get()));
+  end_round(&*causes.get(), timing_of(current, groups).stop_grace, describe(*causes.get()));
 }
 
 // Whether to wait for the root cause. A stop would silence the worker that failed first and is
 // still exiting.
 bool run::state::waits_for_cause() {
-  const duration limit = timing().failure_grace;
+  const duration limit = timing_of(current, groups).failure_grace;
   if (!causes.get()->is_secondary || phase != run_phase::running || limit <= duration::zero()) {
     return false;
   }
-  if (cause_grace.is_over(now)) return false;
-  if (!cause_grace.has_begun()) {
+  if (phase.cause_grace().is_over(now)) return false;
+  if (!phase.cause_grace().has_begun()) {
     out.note(note_level::info, describe(*causes.get()) +
                                    ": that follows from another failure, which " + to_text(limit) +
                                    " are left to be told");
     waiting.change();
   }
-  cause_grace.begin(now, limit);
+  phase.cause_grace().begin(now, limit);
   // If all workers have ended, none is left to report it.
-  return !cause_grace.are_over(memberships.size(), [this](std::size_t group_rank) {
+  return !phase.cause_grace().are_over(memberships.size(), [this](std::size_t group_rank) {
     const membership& one = memberships.begin()[static_cast<std::ptrdiff_t>(group_rank)];
     if (one.has_succeeded() || one.has_ended()) return true;
     const node* const member = one.holder();
@@ -211,7 +212,7 @@ bool run::state::waits_for_cause() {
 }
 
 void run::state::on_failure_grace_over() {
-  end_round(&*causes.get(), timing().stop_grace, describe(*causes.get()));
+  end_round(&*causes.get(), timing_of(current, groups).stop_grace, describe(*causes.get()));
 }
 
 void run::state::join_restarts(const node& who) {
@@ -221,9 +222,9 @@ void run::state::join_restarts(const node& who) {
   // Otherwise nodes that come back one by one, each late from the last stop, keep every round from
   // running.
   if (memberships.running() < memberships.size()) return;
-  remember_loss(phase, settle, now, timing());
-  end_round(nullptr, timing().drain_grace, who.label() + " joins: the round restarts with it",
-            true);
+  remember_loss(phase, settle, now, timing_of(current, groups));
+  end_round(nullptr, timing_of(current, groups).drain_grace,
+            who.label() + " joins: the round restarts with it", true);
 }
 
 // Losses, drains and joins come in groups, so the next choice waits for quiet after the last of
@@ -264,11 +265,11 @@ void run::state::on_start_timeout() {
   cause why = cause_of(rounds, *late->holder(), cause_class::start);
   const member_phase reached =
       phase == run_phase::preparing ? member_phase::preparing : late->phase();
-  why.text = "has not started within " + to_text(timing().start_timeout) + ", is still " +
-             std::string(to_string(reached));
+  why.text = "has not started within " + to_text(timing_of(current, groups).start_timeout) +
+             ", is still " + std::string(to_string(reached));
   if (others != 0) why.text += "; so are " + std::to_string(others) + " more nodes";
   causes.add(why, real_now);
-  end_round(&*causes.get(), timing().stop_grace, describe(why));
+  end_round(&*causes.get(), timing_of(current, groups).stop_grace, describe(why));
 }
 
 void round_memberships::open(std::uint32_t size) {
@@ -415,13 +416,13 @@ const std::optional<stall>& stall_of(const current_instance& current, const roun
 
 // Called with each status, and costs nothing unless ranks stand still or have just moved again. A
 // single node judges its own ranks.
-void hear_stall(const entered_phase& phase, const round_memberships& memberships,
-                round_stalls& stalls, machine_time now, const node& who, const status& before) {
+void hear_stall(entered_phase& phase, const round_memberships& memberships, machine_time now,
+                const node& who, const status& before) {
   if (phase != run_phase::running || memberships.size() == 1) return;
   if (who.state.stall) {
-    stalls.hear(now);
+    phase.stalls().hear(now);
   } else if (before.stall) {
-    stalls.move();
+    phase.stalls().move();
   }
 }
 
@@ -444,7 +445,7 @@ void run::state::look_at_stalls() {
     scope.needs_waiting = scope.needs_waiting || said->is_learnt;
     std::move(own.begin(), own.end(), std::back_inserter(ranks));
   }
-  if (!stalls.look(do_all_stand) || ranks.empty()) return;
+  if (!phase.stalls().look(do_all_stand) || ranks.empty()) return;
   const std::string sentence(first_of(sentence_of(ranks), sentence_bytes_max));
   const std::string text = "no rank of this run has moved for " + to_text(stood) +
                            (sentence.empty() ? "" : ": " + sentence);

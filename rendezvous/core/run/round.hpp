@@ -290,8 +290,8 @@ bool is_prepared(const current_instance& current, const round_numbers& rounds,
 void note_success(round_memberships& memberships, const node& member);
 void remember_loss(const entered_phase& phase, settle_timer& settle, machine_time now,
                    const timers& timing);
-void hear_stall(const entered_phase& phase, const round_memberships& memberships,
-                round_stalls& stalls, machine_time now, const node& who, const status& before);
+void hear_stall(entered_phase& phase, const round_memberships& memberships, machine_time now,
+                const node& who, const status& before);
 void hear_restored(const entered_phase& phase, round_memberships& memberships, machine_time now,
                    duration start_timeout, const node& who, const status& before);
 void tell_hung(const current_instance& current, const round_numbers& rounds,

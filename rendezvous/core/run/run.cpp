@@ -13,7 +13,9 @@ run::run(run_options options) : state_(std::make_unique<state>()) {
   state_->rounds = round_numbers(state_->options.first_round - 1);
   state_->claims.wait_until(state_->clock.own(state_->options.recovery_until));
   const auto remembered = std::exchange(state_->options.remembered, std::nullopt);
-  if (remembered) state_->remember(*remembered);
+  if (!remembered) return;
+  remember(state_->options, state_->phase, state_->current, state_->rounds, state_->claims,
+           state_->closed, state_->persisted, state_->records, state_->clock, *remembered);
 }
 
 run::~run() = default;
@@ -25,7 +27,8 @@ void run::step(const run_event& event, time_point now, run_effects& effects) {
   state_->out.begin_step(effects);
   if (++state_->steps == 1) state_->claims.end_wait_if_over(state_->now);
   std::visit([this](const auto& one) { state_->handle(one); }, event);
-  state_->forget_excess();
+  forget_excess(state_->counts(), state_->current, state_->claims, state_->memberships,
+                state_->clock, state_->out);
   state_->progress();
   state_->persist();
   state_->out.end_step();
@@ -57,14 +60,15 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       {[](const state& run) -> timer_moment { return run.memberships.start_deadline(); },
        &state::on_start_timeout},
       // The root cause has had its time to be reported.
-      {[](const state& run) -> timer_moment { return run.cause_grace.until(); },
+      {[](const state& run) -> timer_moment { return run.phase.cause_grace().until(); },
        &state::on_failure_grace_over},
       // A member has said that its ranks stand still.
-      {[](const state& run) -> timer_moment { return run.stalls.deadline(); },
+      {[](const state& run) -> timer_moment { return run.phase.stalls().deadline(); },
        &state::look_at_stalls},
       // A round has run for restart_window.
       {[](const state& run) {
-         return refill_at(run.phase, run.current, run.age, run.causes, run.timing());
+         return refill_at(run.phase, run.current, run.age, run.causes,
+                          timing_of(run.current, run.groups));
        },
        &state::refill_budget},
       // A member does not stop.
@@ -95,7 +99,8 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       {[](const state& run) -> timer_moment {
         const bool waits = may_gather(run.phase, run.claims, run.nodes) && run.current.is_decided();
         return waits ? timer_moment(gather_until(run.phase, run.current, run.stale, run.closed,
-                                                 run.persisted, run.timing(), run.clock))
+                                                 run.persisted, timing_of(run.current, run.groups),
+                                                 run.clock))
                      : std::nullopt;
       }},
       // The next choice has waited long enough.
@@ -106,7 +111,8 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       // No unreachable member can have a living worker.
       {[](const state& run) -> timer_moment {
         const bool stops = run.phase == run_phase::stopping;
-        return stops ? timer_moment(fence_until(run.memberships, run.stop, run.timing()))
+        return stops ? timer_moment(fence_until(run.memberships, run.stop,
+                                                timing_of(run.current, run.groups)))
                      : std::nullopt;
       }},
   };
@@ -157,8 +163,8 @@ void run::state::handle(const agent_joined& event) {
     if (!text.empty()) {
       if (cannot_start(greeting.state)) {
         hear_of_unable(current, waiting, out, event);
-      } else if (!difference(greeting).empty()) {
-        remember_refusal(greeting);
+      } else if (!difference(options, phase, current, claims, groups, now, greeting).empty()) {
+        remember_refusal(options, phase, current, claims, groups, waiting, now, greeting);
       }
       out.refuse(event.connection, greeting.node, text, refused_exit_code);
       return;
@@ -192,7 +198,7 @@ void run::state::handle(const status_received& event) {
   if (!problem.empty()) {
     out.note(note_level::error, who->label() + " is cut off: its status says " + problem);
     out.send(*who, std::make_shared<const daemon_message>(refused{refused_exit_code, problem}));
-    detach(*who, true);
+    detach(counts(), current, out, *who, true);
     return;
   }
   if (event.status.seq < who->state.seq) return;
@@ -224,7 +230,7 @@ void run::state::handle(const status_received& event) {
   who->heard_step = steps;
   switch (who->node_state) {
     case node_state::here:
-      refuse_doubles(*who, word_before);
+      refuse_doubles(counts(), current, claims, out, *who, word_before);
       if (who->membership != nullptr) {
         on_member_status(*who, before);
       } else {
@@ -232,7 +238,7 @@ void run::state::handle(const status_received& event) {
       }
       return;
     case node_state::claimant:
-      refuse_doubles(*who, word_before);
+      refuse_doubles(counts(), current, claims, out, *who, word_before);
       return;
     case node_state::fenced:
       watch_ending(stale, waiting, now, *who);
@@ -266,13 +272,13 @@ void run::state::handle(const goodbye_received& event) {
 void run::state::handle(const agent_disconnected& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
-  detach(*who, false);
+  detach(counts(), current, out, *who, false);
   // A node that was told to go does not come back. Its workers may still live.
   const bool was_told_to_go =
       who->node_state == node_state::closing || who->node_state == node_state::leaving;
   if (was_told_to_go && who->membership == nullptr) {
     remember_lost(phase, current, stale, closed, clock, *who, false);
-    forget(*who);
+    forget(counts(), current, claims, out, *who);
   }
 }
 
@@ -329,7 +335,7 @@ void run::state::progress() {
     case run_phase::settling:
       // A node that leaves need not wait for the pause to end.
       if (settle.is_quiet_in_pause(now)) {
-        take_reserves();
+        take_reserves(counts(), current, out);
         let_drained_go();
       }
       if (phase == run_phase::settling && settle.is_over(now)) choose();
@@ -344,21 +350,23 @@ void run::state::progress() {
       }
       return;
     case run_phase::stopping:
-      if (is_stop_over(current, memberships, stop, timing(), now)) end_of_stop();
+      if (is_stop_over(current, memberships, stop, timing_of(current, groups), now)) end_of_stop();
       return;
     case run_phase::closed:
       return;
   }
 }
 
-void run::state::enter(run_phase next) {
-  cause_grace.end();
-  stalls = {};
+void enter(entered_phase& phase, wait_message& waiting, machine_time now, run_phase next) {
   phase.enter(next, now);
   waiting.change();
 }
 
-const timers& run::state::timing() const {
+headcount run::state::counts() {
+  return {phase, stale, closed, persisted, nodes, groups, waiting, now};
+}
+
+const timers& timing_of(const current_instance& current, const gathering& groups) {
   static const timers defaults;
   if (current.settings) return current.settings->timing;
   return groups.empty() ? defaults : groups.first().settings().timing;

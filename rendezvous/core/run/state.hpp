@@ -38,18 +38,30 @@
 
 namespace ddprun::core {
 
-// The phase of a run, and when it was entered.
+// The phase of a run, when it was entered, and what lasts as long: what is watched while a round
+// runs.
 class entered_phase {
  public:
   // Implicit, because nearly every rule reads the phase.
   operator run_phase() const { return phase_; }  // NOLINT(google-explicit-constructor)
   machine_time since() const { return since_; }
 
-  void enter(run_phase next, machine_time at) { phase_ = next, since_ = at; }
+  void enter(run_phase next, machine_time at) {
+    *this = {};
+    phase_ = next;
+    since_ = at;
+  }
+
+  const failure_grace& cause_grace() const { return cause_grace_; }
+  failure_grace& cause_grace() { return cause_grace_; }
+  const round_stalls& stalls() const { return stalls_; }
+  round_stalls& stalls() { return stalls_; }
 
  private:
   run_phase phase_ = run_phase::gathering;
   machine_time since_{};
+  failure_grace cause_grace_;
+  round_stalls stalls_;
 };
 
 // What agents are told, and by which timers: run.cpp.
@@ -57,6 +69,9 @@ desired base_desired(const current_instance& current, const round_numbers& round
                      desired_phase what);
 message_pointer finished(desired value);
 const timers& timing_of(const current_instance& current, const node& member);
+// The run's; before the first round those of the first group.
+const timers& timing_of(const current_instance& current, const gathering& groups);
+void enter(entered_phase& phase, wait_message& waiting, machine_time now, run_phase next);
 bool may_gather(const entered_phase& phase, const recovery_claims& claims, const roster& nodes);
 // No node is here, and none is waited for.
 bool is_deserted(const entered_phase& phase, const current_instance& current,
@@ -94,8 +109,6 @@ struct run::state {
   round_whereabouts whereabouts;  // also those of the last round
   round_age age;
   root_cause causes;
-  failure_grace cause_grace;  // only while it runs
-  round_stalls stalls;        // the same
 
   dead_members dead;  // members of an earlier daemon's rounds
 
@@ -117,32 +130,17 @@ struct run::state {
   void set_time(time_point real);
   static std::span<const machine_timer<state>> timer_table();
   void progress();
-  void enter(run_phase next);
-  const timers& timing() const;
+  headcount counts();
 
   // nodes.cpp: who is here.
   void attach(node& who, const agent_joined& event);
-  void detach(node& who, bool disconnect);
-  void forget(node& who);
-  void forget_excess();
   std::string refusal(const agent_joined& event) const;
-  void refuse(node& who, std::string text, int exit_code = refused_exit_code);
-  void refuse_doubles(const node& holder, machine_time word_before);
-  void recount(node& who);
-  void count(node& who);
-  bool count_alone(node& who);
   void recognise(node& who);
   void queue_for_round(node& who);
   void on_idle_status(node& who);
 
   // waiting.cpp: what waiting nodes are told.
   void tell_wait(node& who);
-  void limit_wait(ddprun::desired& value) const;
-  const node* first_here() const;
-  const run_settings* settings_here() const;
-  std::string difference(const hello& greeting) const;
-  std::string difference_problem(const hello& greeting) const;
-  void remember_refusal(const hello& greeting);
 
   // gather.cpp: rules 1, 2, 7, 13 and 14.
   void check_gathering();
@@ -153,11 +151,6 @@ struct run::state {
   void fix_settings(settings_group& group);
   void refuse_others(const settings_group& group);
   bool start_round(settings_group& group);
-  void refuse_excess();
-  void take_reserves();
-  void need_unhealthy(node& who);
-  void take_back(const std::vector<node*>& agents);
-  void release_unneeded();
 
   // round.cpp: rules 3, 4, 8 and 15.
   void on_member_status(node& who, const status& before);
@@ -182,11 +175,8 @@ struct run::state {
   void mark_ended(membership& of);
   void mark_unreachable(membership& of);
   void tell_if_only_unreachable_are_left();
-  void fence(node& who);
 
   // restarts.cpp: rules 6, 12 and 13.
-  void dismiss(const blamed_node& one);
-  void refuse_left_out();
   void refill_budget();
 
   // recovery.cpp: claims, how they are decided, and members that have not come back.
@@ -196,29 +186,23 @@ struct run::state {
   bool decide_on_claims(bool window_is_over);
   void adopt(instance_id which, const std::vector<node*>& claimants);
   void adopt_round(const std::vector<node*>& claimants);
-  void keep_round(const std::vector<node*>& claimants);
   void end_found_round(const std::vector<node*>& claimants);
   void end_unseen_round(const std::vector<node*>& claimants);
   void end_found_success(const std::vector<node*>& claimants);
   bool fill_gap(node& who);
   void hear_of_dead(const guardian_reported& event);
-  void take_the_dead();
 
   // instances.cpp: rule 9, drain and operator; job identity; what may live of older instances.
   void tell_closed(node& who, closed_instance& record);
   void close(int exit_code, std::optional<cause> why, std::string text);
   void open_instance(instance_id fresh, const std::optional<started_job>& by);
   void drain(node& who);
-  void dismiss_unable(node& who);
-  void release(node& who, int exit_code);
   void stop_by_operator(cause why);
   void make_way_for(const hello& newcomer);
   void lose_ending();
 
   // record.cpp.
-  void remember(const run_record& record);
   void begin_instance(const node& opener);
-  void end_due_record();
   void close_as_due();
   void end_lost_instance();
   std::optional<run_record> record_now() const;
@@ -228,7 +212,6 @@ struct run::state {
 
   // view.cpp.
   std::string reason() const;
-  std::string gathering_reason() const;
 };
 
 }  // namespace ddprun::core

@@ -27,8 +27,8 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
   out.note(note_level::warning, "round " + std::to_string(rounds.newest()) + " ends: " + text);
   current.lasted = lasted_so_far(phase, age, now);
-  end_age(current, age, now, timing());
-  enter(run_phase::stopping);
+  end_age(current, age, now, timing_of(current, groups));
+  enter(phase, waiting, now, run_phase::stopping);
   memberships.end_start();
   current.last_end = text;
   ddprun::desired value = base_desired(current, rounds, out, desired_phase::stop);
@@ -42,7 +42,7 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   value.is_unreported = trigger == nullptr || trigger->kind == cause_class::drain ||
                         trigger->kind == cause_class::operator_stop;
   value.text = std::move(text);
-  stop = round_stop(now, steps, stop_patience_of(timing(), grace), is_free,
+  stop = round_stop(now, steps, stop_patience_of(timing_of(current, groups), grace), is_free,
                     finished(std::move(value)));
   for (membership& one : memberships) {
     if (one.holder() == nullptr) continue;
@@ -124,7 +124,7 @@ void run::state::on_stop_overdue() {
     if (one.liveness() != worker_liveness::in_reach) continue;
     node& member = *one.holder();
     member.obedience = obedience::overdue;
-    recount(member);
+    recount(counts(), member);
     const std::string after = to_text(stop.patience()) + " after it was told to";
     if (one.has_acknowledged()) {
       out.note(note_level::error,
@@ -186,12 +186,13 @@ void run::state::end_of_stop() {
     close(exit_code_of(operators), operators, describe(operators));
     return;
   }
-  current.untold_next = what_is_next(current, real_now, why) +
-                        how_it_goes_on(current, settle, now, timing(), out, why, by) +
-                        health_phrase(current, nodes, groups);
+  current.untold_next =
+      what_is_next(current, real_now, why) +
+      how_it_goes_on(current, settle, now, timing_of(current, groups), out, why, by) +
+      health_phrase(current, nodes, groups);
   // If only nodes are here that leave, the run ends, and its close says what is next.
   if (groups.here() != 0 || left_drained(nodes).empty()) tell_what_is_next(current, nodes, out);
-  dismiss(by);
+  dismiss(options, counts(), current, claims, out, by);
   dismiss_unhealthy(nodes, waiting);
   if (settle.wants_quiet() || settle.is_pausing(now)) {
     begin_settling();
@@ -202,7 +203,7 @@ void run::state::end_of_stop() {
 
 // Members become nodes that wait. Members that are gone are forgotten, and fenced if they return.
 void run::state::leave_round() {
-  remember_leftovers(current, rounds, memberships, stop, timing(), clock);
+  remember_leftovers(current, rounds, memberships, stop, timing_of(current, groups), clock);
   std::vector<node*> gone;
   std::vector<node*> unanswered;
   std::vector<node*> heedless;
@@ -223,12 +224,12 @@ void run::state::leave_round() {
   memberships.clear();
   for (node* const member : needed) {
     member->participation = participation::regular;  // the others may be enough now
-    recount(*member);
+    recount(counts(), *member);
   }
   for (node* const member : gone)
-    forget(*member);
+    forget(counts(), current, claims, out, *member);
   for (node* const member : unanswered)
-    fence(*member);
+    fence(counts(), current, rounds, out, *member);
   // A node that ignored its stop and has ended its workers by itself needs an order that it can
   // obey.
   for (node* const member : heedless) {
@@ -258,7 +259,7 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
   const bool had_spoken = stop.precedes(who.heard_step);
   const bool was_leaving = who.node_state != node_state::here;
   if (who.membership == nullptr) remember_lost(phase, current, stale, closed, clock, who, proof);
-  detach(who, true);
+  detach(counts(), current, out, who, true);
   who.heard = last_word;
   if (who.membership == nullptr) {
     if (was_waiting && phase != run_phase::closed) {
@@ -268,8 +269,8 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
     }
     if (!proof && was_waiting) out.note(note_level::info, who.label() + " is gone: " + how);
     const bool may_bring_others = was_waiting && phase == run_phase::settling;
-    forget(who);
-    if (may_bring_others) remember_loss(phase, settle, now, timing());
+    forget(counts(), current, claims, out, who);
+    if (may_bring_others) remember_loss(phase, settle, now, timing_of(current, groups));
     return;
   }
   // It stays only for its membership, and is watched again when it comes back.
@@ -298,14 +299,14 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
     }
     // A node that has spoken since the stop was ordered has outlived what the stop was for.
     if (!had_spoken && !had_succeeded && !who.state.draining) causes.add(why, real_now);
-    if (!was_leaving) remember_loss(phase, settle, now, timing());
+    if (!was_leaving) remember_loss(phase, settle, now, timing_of(current, groups));
     return;
   }
   if (!who.state.draining) causes.add(why, real_now);
-  remember_loss(phase, settle, now, timing());
+  remember_loss(phase, settle, now, timing_of(current, groups));
   memberships.fall(own, member_phase::lost);
   const std::string text = causes.get() ? describe(*causes.get()) : who.label() + " left";
-  end_round(causes.get() ? &*causes.get() : nullptr, timing().stop_grace, text);
+  end_round(causes.get() ? &*causes.get() : nullptr, timing_of(current, groups).stop_grace, text);
   if (proof) acknowledge(waiting, memberships, stop, now, own);
 }
 
@@ -345,9 +346,10 @@ void run::state::mark_ended(membership& of) {
 void run::state::tell_if_only_unreachable_are_left() {
   if (memberships.unreachable() == 0 || !memberships.are_all_ended_or_unreachable()) return;
   waiting.change();
-  if (is_stop_over(current, memberships, stop, timing(), now)) return;
+  if (is_stop_over(current, memberships, stop, timing_of(current, groups), now)) return;
   if (stop.begins_to_wait())
-    out.note(note_level::warning, stopping_reason(current, rounds, memberships, stop, timing()));
+    out.note(note_level::warning,
+             stopping_reason(current, rounds, memberships, stop, timing_of(current, groups)));
 }
 
 void run::state::mark_unreachable(membership& of) {
@@ -374,13 +376,14 @@ void acknowledge(wait_message& waiting, round_memberships& memberships, round_st
 
 // What the node runs belongs to a round or an instance that is over. There is no grace, because a
 // polite stop could save an old snapshot over a new one.
-void run::state::fence(node& who) {
+void fence(const headcount& counts, const current_instance& current, round_numbers& rounds,
+           outbox& out, node& who) {
   if (who.node_state != node_state::fenced) {
     out.note(note_level::warning, who.label() + " came back in round " +
                                       std::to_string(who.state.round) + ", which is over: fenced");
   }
   who.node_state = node_state::fenced;
-  recount(who);
+  recount(counts, who);
   if (who.state.instance == current.id) rounds.raise_floor(who.state.round);
   ddprun::desired value = base_desired(current, rounds, out, desired_phase::fence);
   value.round = rounds.highest();

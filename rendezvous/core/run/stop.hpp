@@ -38,9 +38,12 @@ namespace ddprun::core {
 
 struct current_instance;
 class entered_phase;
+struct headcount;
 class membership;
 struct node;
+class outbox;
 class round_memberships;
+class round_numbers;
 class wait_message;
 
 // How late a node may kill: its loop may be late without noticing, and the kill itself takes a
@@ -123,5 +126,7 @@ std::optional<machine_time> fence_until(const round_memberships& memberships,
 void remember_departure(const entered_phase& phase, current_instance& current,
                         wait_message& waiting, time_point real_now, const node& who,
                         const cause& why);
+void fence(const headcount& counts, const current_instance& current, round_numbers& rounds,
+           outbox& out, node& who);
 
 }  // namespace ddprun::core

@@ -51,7 +51,12 @@ std::string missing_ranks(const roster& nodes, const settings_group& group) {
   return missing.empty() ? "" : " (node " + text_of_ranks(missing) + ")";
 }
 
-std::string run::state::gathering_reason() const {
+std::string gathering_reason(const run_options& options, const entered_phase& phase,
+                             const current_instance& current, const recovery_claims& claims,
+                             const stale_workers& stale, const closed_instances& closed,
+                             const persisted_run& persisted, const roster& nodes,
+                             const gathering& groups, const wait_message& waiting,
+                             const machine_clock& clock) {
   if (claims.has_claimants()) {
     return "nodes that run a round have come, and this daemon does not know it: waiting for the "
            "others of that round" +
@@ -131,11 +136,13 @@ std::string stopping_reason(const current_instance& current, const round_numbers
 std::string run::state::reason() const {
   switch (phase) {
     case run_phase::gathering:
-      return gathering_reason();
+      return gathering_reason(options, phase, current, claims, stale, closed, persisted, nodes,
+                              groups, waiting, clock);
     case run_phase::settling:
       if (settle.is_pausing(now)) {
-        return "the next round waits " + to_text(current.quick.pause(timing().backoff_max)) + ": " +
-               quick_row_text(current, timing()) + here_text(groups);
+        return "the next round waits " +
+               to_text(current.quick.pause(timing_of(current, groups).backoff_max)) + ": " +
+               quick_row_text(current, timing_of(current, groups)) + here_text(groups);
       }
       if (settle.is_for_words())
         return "waiting to hear from nodes that were silent" + here_text(groups);
@@ -169,7 +176,7 @@ std::string run::state::reason() const {
       return text;
     }
     case run_phase::stopping:
-      return stopping_reason(current, rounds, memberships, stop, timing());
+      return stopping_reason(current, rounds, memberships, stop, timing_of(current, groups));
     case run_phase::closed:
       return "closed: " + current.last_end;
   }

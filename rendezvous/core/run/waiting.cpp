@@ -42,7 +42,7 @@ void run::state::tell_wait(node& who) {
           is_spare ? "this node waits as a spare: " + reason() + spare_advice(current, memberships)
                    : reason();
     }
-    limit_wait(value);
+    limit_wait(phase, current, claims, stale, closed, persisted, groups, clock, value);
     if (is_missed(phase, groups, settle, now)) value.gone = current.gone.told(real_now);
     if (phase == run_phase::gathering) {
       value.warning = misfits(options, current, groups, now);
@@ -65,7 +65,10 @@ bool is_missed(const entered_phase& phase, const gathering& groups, const settle
 }
 
 // How long the wait goes on, if that is known.
-void run::state::limit_wait(ddprun::desired& value) const {
+void limit_wait(const entered_phase& phase, const current_instance& current,
+                const recovery_claims& claims, const stale_workers& stale,
+                const closed_instances& closed, const persisted_run& persisted,
+                const gathering& groups, const machine_clock& clock, ddprun::desired& value) {
   if (phase != run_phase::gathering) return;
   std::optional<machine_time> until;
   if (is_recovering(phase, claims) || claims.has_claimants()) {
@@ -73,11 +76,12 @@ void run::state::limit_wait(ddprun::desired& value) const {
   } else if (const settings_group* const group = groups.largest()) {
     if (group->is_full()) return;
     value.is_last_call = group->has_enough();
-    until = value.is_last_call ? gathering::last_call_until(*group, now, phase.since())
-                               : std::optional(gather_until(phase, current, stale, closed,
-                                                            persisted, timing(), clock));
+    until = value.is_last_call
+                ? gathering::last_call_until(*group, clock.now(), phase.since())
+                : std::optional(gather_until(phase, current, stale, closed, persisted,
+                                             timing_of(current, groups), clock));
   }
-  if (until) value.left = std::clamp(*until - now, duration::zero(), timer_max);
+  if (until) value.left = std::clamp(*until - clock.now(), duration::zero(), timer_max);
 }
 
 // What would let a spare take part.
@@ -94,7 +98,9 @@ std::string spare_advice(const current_instance& current, const round_membership
 // The node whose settings count before the first round: the first one, unless the agent in which
 // this daemon lives opened the run. Null: there is none yet. Settings mean nothing while nodes of a
 // round that is running elsewhere may still come.
-const node* run::state::first_here() const {
+const node* first_here(const run_options& options, const entered_phase& phase,
+                       const current_instance& current, const recovery_claims& claims,
+                       const gathering& groups, machine_time now) {
   if (current.settings || phase != run_phase::gathering || is_recovering(phase, claims) ||
       claims.has_claimants()) {
     return nullptr;
@@ -110,15 +116,19 @@ const node* run::state::first_here() const {
   return first;
 }
 
-const run_settings* run::state::settings_here() const {
+const run_settings* settings_here(const run_options& options, const entered_phase& phase,
+                                  const current_instance& current, const recovery_claims& claims,
+                                  const gathering& groups, machine_time now) {
   if (current.settings) return &*current.settings;
-  const node* const first = first_here();
+  const node* const first = first_here(options, phase, current, claims, groups, now);
   return first == nullptr ? nullptr : &first->greeting.settings;
 }
 
 // The setting in which a node differs from the run; empty: in none.
-std::string run::state::difference(const hello& greeting) const {
-  const run_settings* const settings = settings_here();
+std::string difference(const run_options& options, const entered_phase& phase,
+                       const current_instance& current, const recovery_claims& claims,
+                       const gathering& groups, machine_time now, const hello& greeting) {
+  const run_settings* const settings = settings_here(options, phase, current, claims, groups, now);
   if (settings == nullptr) return {};
   const auto found = first_difference(greeting.settings, *settings);
   if (!found) return {};
@@ -126,8 +136,10 @@ std::string run::state::difference(const hello& greeting) const {
 }
 
 // The same for the node itself, with what to do.
-std::string run::state::difference_problem(const hello& greeting) const {
-  const std::string text = difference(greeting);
+std::string difference_problem(const run_options& options, const entered_phase& phase,
+                               const current_instance& current, const recovery_claims& claims,
+                               const gathering& groups, machine_time now, const hello& greeting) {
+  const std::string text = difference(options, phase, current, claims, groups, now, greeting);
   if (text.empty()) return {};
   return greeting.node + " has " + text + ": start all nodes of run " + options.run_id +
          " with the same options; " +
@@ -136,9 +148,13 @@ std::string run::state::difference_problem(const hello& greeting) const {
 }
 
 // Waiting nodes are told of it.
-void run::state::remember_refusal(const hello& greeting) {
+void remember_refusal(const run_options& options, const entered_phase& phase,
+                      current_instance& current, const recovery_claims& claims,
+                      const gathering& groups, wait_message& waiting, machine_time now,
+                      const hello& greeting) {
   if (phase == run_phase::preparing || phase == run_phase::running) return;
-  current.refusal = greeting.node + " was refused: it has " + difference(greeting);
+  current.refusal = greeting.node + " was refused: it has " +
+                    difference(options, phase, current, claims, groups, now, greeting);
   waiting.change();
 }
 

@@ -15,14 +15,17 @@
 
 namespace ddprun::core {
 
+class closed_instances;
 struct current_instance;
 class entered_phase;
 class gathering;
 struct node;
-class roster;
+class persisted_run;
+class recovery_claims;
 class round_memberships;
 class settings_group;
 class settle_timer;
+class stale_workers;
 
 // The message that all waiting nodes get: built once for all of them, and again when the reason may
 // have changed. Each node gets the new one at its own next heartbeat, so that n joins do not cost n
@@ -118,5 +121,25 @@ std::string twins(const current_instance& current, const gathering& groups, mach
 std::string neighbour_text(const neighbour_seen& neighbour);
 std::string misfits(const run_options& options, const current_instance& current,
                     const gathering& groups, machine_time now);
+const node* first_here(const run_options& options, const entered_phase& phase,
+                       const current_instance& current, const recovery_claims& claims,
+                       const gathering& groups, machine_time now);
+const run_settings* settings_here(const run_options& options, const entered_phase& phase,
+                                  const current_instance& current, const recovery_claims& claims,
+                                  const gathering& groups, machine_time now);
+std::string difference(const run_options& options, const entered_phase& phase,
+                       const current_instance& current, const recovery_claims& claims,
+                       const gathering& groups, machine_time now, const hello& greeting);
+std::string difference_problem(const run_options& options, const entered_phase& phase,
+                               const current_instance& current, const recovery_claims& claims,
+                               const gathering& groups, machine_time now, const hello& greeting);
+void remember_refusal(const run_options& options, const entered_phase& phase,
+                      current_instance& current, const recovery_claims& claims,
+                      const gathering& groups, wait_message& waiting, machine_time now,
+                      const hello& greeting);
+void limit_wait(const entered_phase& phase, const current_instance& current,
+                const recovery_claims& claims, const stale_workers& stale,
+                const closed_instances& closed, const persisted_run& persisted,
+                const gathering& groups, const machine_clock& clock, ddprun::desired& value);
 
 }  // namespace ddprun::core
