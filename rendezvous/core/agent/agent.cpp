@@ -67,7 +67,8 @@ std::optional<agent::worker_group_rank> agent::group_rank_of_workers() const {
 
 std::string agent::why(time_point now) const {
   state_->set_time(now);
-  return state_->why_text();
+  return why_text(state_->options, state_->endpoint_index, state_->newest, state_->wait,
+                  state_->local, state_->shutdown, state_->search());
 }
 
 member_phase agent::phase() const {

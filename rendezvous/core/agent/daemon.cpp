@@ -47,7 +47,10 @@ void agent::state::connect_again(bool elsewhere) {
   if (!daemon.was_in_session() || (!is_lost && newest.epoch() != 0)) elsewhere = true;
   if (elsewhere) endpoint_index = (endpoint_index + 1) % options.endpoints.size();
   const duration delay = jittered(daemon.ended(now, timing.reconnect_grace));
-  if (is_lost) note(note_level::warning, lost_daemon_text());
+  if (is_lost)
+    note(note_level::warning,
+         lost_daemon_text(search(), timing,
+                          options.may_host && may_host_at(now + timing.reconnect_grace)));
   emit(connect_daemon{delay, endpoint_index, may_host_at(now + delay), job});
   leave_if_drained();
 }
@@ -196,6 +199,10 @@ agent::state::moment agent::state::join_deadline() const {
   return since + timing.join_timeout;
 }
 
+daemon_search agent::state::search() const {
+  return {daemon, endpoints_text, orphan_due(), join_deadline(), now, real_now};
+}
+
 void agent::state::on_daemon_silent() {
   drop_daemon(daemon.is_in_session()
                   ? "nothing was heard for " + to_text(silence_limit())
@@ -204,8 +211,8 @@ void agent::state::on_daemon_silent() {
 
 void agent::state::on_no_daemon() {
   const bool done = local.phase() == member_phase::succeeded && local.is_alone();
-  finish({done ? 0 : unmet_exit_code, unreachable_text(), std::nullopt,
-          done ? leave_reason::run_over : leave_reason::unmet});
+  finish({done ? 0 : unmet_exit_code, unreachable_text(daemon, local, endpoints_text, now),
+          std::nullopt, done ? leave_reason::run_over : leave_reason::unmet});
 }
 
 // Between half and one and a half of `value`, by splitmix64.

@@ -2,7 +2,7 @@
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/agent/desired_state.hpp"
 #include "rendezvous/core/agent/state.hpp"
-#include "rendezvous/core/agent/told_wait.hpp"
+#include "rendezvous/core/agent/text.hpp"
 #include "rendezvous/core/messages/validation.hpp"
 #include "rendezvous/core/messages/wait_text.hpp"
 
@@ -50,7 +50,8 @@ void agent::state::told(const desired& message) {
   if (newest.take_text(message.text)) {
     const bool waits = message.phase == desired_phase::wait;
     note(is_said_later(message) ? note_level::debug : note_level::info,
-         waits ? where_text() + wait.text(message.text, real_now) : message.text);
+         waits ? where_text(options, endpoint_index) + wait.text(message.text, real_now)
+               : message.text);
   }
 
   // Close and fence are obeyed at once, whatever lives here, and replace what was deferred.

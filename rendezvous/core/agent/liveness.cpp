@@ -98,7 +98,8 @@ void agent::state::lease_renewed() {
 void agent::state::on_isolation() {
   const moment alone_since = isolation_due();
   const bool is_isolated = alone_since && real_now >= *alone_since;
-  const std::string text = is_isolated ? isolation_text() : orphan_text();
+  const std::string text = is_isolated ? isolation_text(daemon, local, endpoints_text, limit())
+                                       : orphan_text(daemon, local, endpoints_text, timing, clock);
   remember_isolation(text);
   if (is_isolated) return take_down(force::kill);
   // No other round can have begun yet, so there is time to ask.
@@ -121,7 +122,7 @@ void agent::state::handle(const killed_by_guardian& event) {
   if (event.round != local.number() || local.workers.living() == 0 || local.workers.are_killed())
     return;
   local.workers.take_as_struck();
-  remember_isolation(stood_still_text());
+  remember_isolation(stood_still_text(timing));
   take_down(force::kill);
 }
 

@@ -1,4 +1,5 @@
-// A round at one node: the leader's service, the assignment, the spawn, and how the workers end.
+// A round at one node: the leader's service, the assignment, the spawn, ranks that stand still, and
+// how the workers end.
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/utf8.hpp"
 #include "rendezvous/core/agent/local_causes.hpp"
@@ -192,6 +193,25 @@ void agent::state::remember(ddprun::cause why) {
   why.group_rank = local.assignment() ? local.assignment()->group_rank : 0;
   why.node = options.greeting.node;
   if (local.causes.add(std::move(why), at)) changed = true;
+}
+
+void agent::state::handle(const ranks_stalled& event) {
+  if (event.round != local.number() || local.phase() != member_phase::running) return;
+  if (local.stall.set(event.stall, real_now)) changed = true;
+}
+
+// The leader's node is told, too, because that is where people look.
+void agent::state::hear_hung(const desired& message) {
+  const bool is_of_this = message.phase == desired_phase::run &&
+                          message.instance == local.instance() && message.round == local.number();
+  if (!message.hung || !is_of_this || local.phase() != member_phase::running) return;
+  const std::uint32_t first = local.assignment()->rank_first;
+  const std::uint32_t rank = message.hung->rank;
+  if (rank >= first && rank - first < options.greeting.worker_count) {
+    emit(name_hung{local.number(), *message.hung});
+  } else {
+    note(note_level::warning, message.hung->text);
+  }
 }
 
 bool local_round::is_leader() const {

@@ -15,13 +15,14 @@
 //   agent.cpp      which part an event goes to; timers; leaving
 //   daemon.cpp     connect, hello, welcome, status, reconnect: daemon_link
 //   desired.cpp    what the daemon wants, and what it means here: desired_state, told_wait
-//   round.cpp      a round: service, tether, spawn, how the workers end: local_round, local_causes
-//   stall.cpp      ranks that stand still: local_stall
+//   round.cpp      a round: service, tether, spawn, ranks that stand still, how the workers end:
+//                  local_round, local_causes, local_stall
 //   stop.cpp       the way down: grace, kill, unkillable, fence, close; signals of a person:
 //                  local_workers, shutdown_state
 //   tether.cpp     both ends of the tether: dial, beat, accept, answer: tether_link, held_tethers
 //   liveness.cpp   whose lease this node has, since when, and isolation
-//   text.cpp       sentences for people
+//
+// Sentences for people are free functions over the parts that they read: text.hpp.
 //
 // `now` and `effects` are those of the step under way.
 #pragma once
@@ -32,7 +33,7 @@
 #include "rendezvous/core/agent/desired_state.hpp"
 #include "rendezvous/core/agent/local_round.hpp"
 #include "rendezvous/core/agent/shutdown_state.hpp"
-#include "rendezvous/core/agent/told_wait.hpp"
+#include "rendezvous/core/agent/text.hpp"
 
 #include <csignal>
 #include <span>
@@ -92,6 +93,7 @@ struct agent::state {
   void on_daemon_silent();
   void on_no_daemon();
   moment join_deadline() const;
+  daemon_search search() const;
   duration jittered(duration value);
 
   // In desired.cpp.
@@ -119,8 +121,6 @@ struct agent::state {
   void fail_unless_asked(ddprun::cause why);
   void take_as_failures();
   void take_as_drain();
-
-  // In stall.cpp.
   void hear_hung(const desired& message);
 
   // In stop.cpp.
@@ -168,18 +168,6 @@ struct agent::state {
   void lease_renewed();
   void on_isolation();
   void was_late(duration by);
-
-  // In text.cpp.
-  std::string lost_daemon_text() const;
-  std::string unreachable_text() const;
-  std::string tether_failure_text() const;
-  std::string isolation_text() const;
-  std::string stood_still_text() const;
-  std::string orphan_text() const;
-  std::string why_text() const;
-  std::string where_text() const;
-  std::string apart_text() const;
-  std::string interrupted_text(int signal) const;
 
   agent_options options;
   timers timing;

@@ -171,8 +171,10 @@ void agent::state::handle(const signal_received& event) {
   newest.drop_deferred();
   // It is in no round, so there is nothing to tell the daemon that its goodbye does not say.
   if (local.phase() == member_phase::joined && local.workers.living() == 0) {
-    return finish({shutdown.exit_code(), interrupted_text(event.signal), std::nullopt,
-                   leave_reason::drained});
+    return finish(
+        {shutdown.exit_code(),
+         interrupted_text(daemon, wait, entered_round, endpoints_text, real_now, event.signal),
+         std::nullopt, leave_reason::drained});
   }
   if (local.phase() == member_phase::succeeded || !local.is_on()) {
     note(note_level::info, name + ": leaving the run");

@@ -61,7 +61,7 @@ std::optional<machine_time> agent::state::reach_deadline() const {
 void agent::state::on_leader_unreachable() {
   ddprun::cause why;
   why.kind = cause_class::start;
-  why.text = tether_failure_text();
+  why.text = tether_failure_text(daemon, local, timing);
   emit(drop_tether{});
   local.tether.let_go();
   fail(std::move(why));

@@ -1,12 +1,17 @@
-// What is news is shown through the agent in news_test.cpp; here what the part remembers.
+// What is news is shown through the agent in news_test.cpp; here what the parts remember of it, and
+// of a wait.
 #include "rendezvous/core/agent/desired_state.hpp"
 
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;
+using namespace std::chrono_literals;
 using ddprun::core::desired_state;
+using ddprun::core::told_wait;
 
 namespace {
+
+constexpr time_point start{1000s};
 
 desired word_of(instance_id instance, round_number round, std::uint64_t seq,
                 std::uint64_t epoch = 0) {
@@ -118,4 +123,33 @@ TEST_CASE("the newest word that waits replaces the one before, and is taken once
   word.defer(word_of(7, 5, 12));
   word.drop_deferred();
   CHECK_FALSE(word.has_deferred());
+}
+
+TEST_CASE("what is left of a wait is said as of now, and no more when it is over") {
+  told_wait wait;
+  desired word;
+  word.left = 600s;
+  wait.hear(word, start);
+  CHECK(wait.text("waiting; here: a", start) == "waiting, 10 min left; here: a");
+  CHECK(wait.text("waiting; here: a", start + 570s) == "waiting, 30 s left; here: a");
+  CHECK(wait.text("waiting; here: a", start + 600s) == "waiting; here: a");
+}
+
+TEST_CASE("who is missing is said until the next word, whatever that wants") {
+  told_wait wait;
+  desired word;
+  word.gone = {"b was lost", 40s, "silent"};
+  wait.hear(word, start);
+  CHECK(wait.text("waiting", start + 10s) == "waiting; b was lost 50 s ago: silent");
+  CHECK(wait.gone_text(start) == "; b was lost 40 s ago: silent");
+  word.phase = desired_phase::run;
+  wait.hear(word, start);
+  CHECK(wait.gone_text(start).empty());
+}
+
+TEST_CASE("a daemon that says nothing of it is an older one") {
+  told_wait wait;
+  wait.hear({}, start);
+  CHECK(wait.text("waiting for 1 of 2 nodes; here: a", start) ==
+        "waiting for 1 of 2 nodes; here: a");
 }
