@@ -68,6 +68,43 @@ TEST_CASE("a refill forgives what was used, and takes nothing back") {
   CHECK(budget.restarts_counted() == 1);
 }
 
+TEST_CASE("one node loss more than --max-node-losses ends the run") {
+  run_settings settings = nodes_of(1, 4, 0);
+  settings.node_losses_max = 1;
+  settings.timing.last_call_timeout = 1s;
+  run_story story;
+  std::vector<fake_node*> nodes;
+  for (int index = 0; index < 4; ++index)
+    nodes.push_back(&story.joined("n" + std::to_string(index), settings));
+  story.start_round();
+  const auto lose = [&](int index) {
+    story.guardian(*nodes[index]);
+    story.stop_all();
+    story.pass(600ms);
+  };
+  lose(3);
+  REQUIRE(story.view().phase == run_phase::preparing);
+  story.start_round();
+  CHECK(story.view().node_losses == 1);
+  CHECK(story.view().restarts_used == 0);
+  story.pass(59min);
+  lose(2);
+  CHECK(nodes[0]->wanted.phase == desired_phase::close);
+  CHECK(nodes[0]->wanted.exit_code == 1);
+  CHECK_THAT(nodes[0]->wanted.text, Contains("more than 1 node losses within an hour"));
+}
+
+TEST_CASE("without a restart left the run ends with the cause's exit code") {
+  pair_story story(nodes_of(2, 2, 0));
+  story.fail(*story.b, 3);
+  CHECK(story.a->wanted.phase == desired_phase::stop);
+  story.stop_all();
+  CHECK(story.a->wanted.phase == desired_phase::close);
+  CHECK(story.a->wanted.exit_code == 3);
+  CHECK(story.a->wanted.text == "b: rank 2 (local rank 0) exited with code 3");
+  CHECK(story.b->wanted.exit_code == 3);
+}
+
 // So that no worker lives on for a round that cannot follow.
 TEST_CASE("a stop says with what the run ends where the budget allows no other round") {
   run_story story;

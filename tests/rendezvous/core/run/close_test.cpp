@@ -145,17 +145,6 @@ TEST_CASE("a spare leaves without disturbing the round") {
   CHECK(story.view().phase == run_phase::running);
 }
 
-TEST_CASE("Ctrl-C at one node stops the whole run with 130") {
-  pair_story story;
-  story.ask_to_leave(*story.b, SIGINT);
-  CHECK(story.a->wanted.phase == desired_phase::stop);
-  CHECK(story.a->wanted.text == "b: stopped by SIGINT");
-  story.stop_all();
-  CHECK(story.a->wanted.phase == desired_phase::close);
-  CHECK(story.a->wanted.exit_code == 130);
-  CHECK(story.b->wanted.exit_code == 130);
-}
-
 TEST_CASE("an operator's stop ends a run that gathers") {
   run_story story;
   fake_node& alone = story.joined("a", nodes_of(2, 2));
@@ -213,36 +202,6 @@ TEST_CASE("a fenced node with workers that do not end is told of the close when 
   CHECK(b.wanted.phase == desired_phase::close);
   CHECK(b.wanted.exit_code == 0);
   CHECK(b.answered == b.state.seq);
-}
-
-TEST_CASE("an operator's stop stops a round that runs, and its code says by which signal") {
-  pair_story story;
-  SECTION("from the daemon") {
-    story.step(core::operator_stop_requested{"maintenance"});
-    CHECK(story.view().phase == run_phase::stopping);
-    CHECK(story.a->wanted.phase == desired_phase::stop);
-    CHECK(story.a->wanted.grace == 30s);
-    CHECK(story.a->wanted.signal == 0);
-    story.stop_all();
-    REQUIRE(story.a->wanted.root_cause);
-    CHECK(story.a->wanted.root_cause->kind == cause_class::operator_stop);
-    CHECK(story.a->wanted.exit_code == 143);
-  }
-  SECTION("from a person at one node: workers of the others get that signal") {
-    story.ask_to_leave(*story.b, SIGINT);
-    CHECK(story.a->wanted.phase == desired_phase::stop);
-    CHECK(story.a->wanted.signal == SIGINT);
-    story.stop_all();
-    CHECK(story.a->wanted.exit_code == 130);
-    CHECK(story.a->wanted.signal == 0);
-  }
-  SECTION("from a node whose leaving drains it") {
-    story.ask_to_leave(*story.a, SIGHUP);
-    CHECK(story.b->wanted.text == "a leaves on SIGHUP");
-    CHECK(story.b->wanted.is_unreported);
-    return;
-  }
-  CHECK(story.b->wanted.phase == desired_phase::close);
 }
 
 TEST_CASE("a fenced node that joins anew long after the close is counted in the next instance") {

@@ -3,7 +3,6 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/run_story.hpp"
 
-#include <algorithm>
 #include <csignal>
 
 using namespace ddprun::tests;
@@ -30,27 +29,6 @@ TEST_CASE("a failure stops everybody with one shared message and is charged once
   CHECK(story.b->wanted.restarts_used == 1);
   CHECK(story.a->wanted.assignment->group_rank == 0);
   CHECK(story.b->wanted.assignment->group_rank == 1);
-}
-
-TEST_CASE("after a plain worker failure nobody waits for quiet") {
-  pair_story story;
-  const time_point failed_at = story.now;
-  story.fail(*story.b, 3);
-  story.stop_all();
-  story.start_round();
-  CHECK(story.now == failed_at);
-  CHECK(story.a->state.phase == member_phase::running);
-}
-
-TEST_CASE("without a restart left the run ends with the cause's exit code") {
-  pair_story story(nodes_of(2, 2, 0));
-  story.fail(*story.b, 3);
-  CHECK(story.a->wanted.phase == desired_phase::stop);
-  story.stop_all();
-  CHECK(story.a->wanted.phase == desired_phase::close);
-  CHECK(story.a->wanted.exit_code == 3);
-  CHECK(story.a->wanted.text == "b: rank 2 (local rank 0) exited with code 3");
-  CHECK(story.b->wanted.exit_code == 3);
 }
 
 TEST_CASE("the root cause is settled when the stop ends, from all reports") {
@@ -209,23 +187,6 @@ TEST_CASE("survivors keep their group ranks and a spare fills the hole") {
   CHECK(c.wanted.round == 2);
 }
 
-TEST_CASE("a spare that is silent since before the stop is waited for, but not for long") {
-  run_settings settings = nodes_of(2, 2);
-  settings.spares_max = 1;
-  run_story story;
-  story.joined("a", settings);
-  fake_node& b = story.joined("b", settings);
-  story.start_round();
-  fake_node& spare = story.joined("d", settings);
-  story.pass(1ms);
-  story.guardian(b);
-  story.stop_all();
-  story.pass(600ms, {&spare});
-  CHECK(story.view().phase == run_phase::settling);
-  story.say(spare);
-  CHECK(story.view().phase == run_phase::preparing);
-}
-
 TEST_CASE("a stop that crosses the last success ends the run well") {
   pair_story story(nodes_of(2, 2, 0));
   story.say(*story.a, member_phase::succeeded);
@@ -304,45 +265,6 @@ TEST_CASE("who was left out of a round is no survivor of it") {
   CHECK(a.wanted.phase == desired_phase::run);
   CHECK(c.wanted.phase == desired_phase::run);
   CHECK(b.wanted.phase == desired_phase::wait);
-}
-
-TEST_CASE("a spare that went long ago makes nobody wait for quiet") {
-  run_settings settings = nodes_of(2, 2);
-  settings.spares_max = 1;
-  pair_story story(settings);
-  fake_node& spare = story.joined("c", settings);
-  story.disconnect(spare);
-  story.pass(3s);
-  story.fail(*story.b, 3);
-  story.stop_all();
-  CHECK(story.view().round == 2);
-}
-
-TEST_CASE("the loss of one that could not be chosen makes no quiet longer") {
-  pair_story story(nodes_of(1, 2));
-  fake_node& stray = story.node("stray", nodes_of(1, 2));
-  stray.state.instance = 4711;
-  stray.state.round = 9;
-  stray.state.phase = member_phase::running;
-  story.connect(stray);
-  REQUIRE(stray.wanted.phase == desired_phase::fence);
-  story.guardian(*story.b);
-  story.stop_all();
-  REQUIRE(story.view().phase == run_phase::settling);
-  const time_point lost = story.now;
-  story.now += 300ms;
-  story.guardian(stray);
-  CHECK(*story.machine().next_deadline() == lost + 500ms);
-}
-
-TEST_CASE("where no quiet is asked for, the next round is chosen at once after a loss") {
-  run_settings settings = nodes_of(1, 2);
-  settings.timing.settle = duration::zero();
-  pair_story story(settings);
-  story.say(*story.a);
-  story.guardian(*story.b);
-  story.stop_all();
-  CHECK(story.view().round == 2);
 }
 
 // A failure that is the effect of another one: DESIGN.md, rule 4.

@@ -1,6 +1,7 @@
 // Fencing: when no worker of a node that cannot be reached can be alive.
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/run/recovery.hpp"
+#include "rendezvous/core/run/round.hpp"
 #include "rendezvous/core/run/stop.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
@@ -47,20 +48,6 @@ TEST_CASE("a silent node is lost after node_timeout, its workers after the isola
   story.pass(100ms);
   CHECK(story.view().round == 2);
   CHECK(story.now - stopped < 8550ms);
-}
-
-TEST_CASE("a lost leader takes one isolation limit, too: it lives while it holds all tethers") {
-  running_trio story;
-  story.disconnect(*story.a);
-  story.pass(2s);
-  CHECK(story.view().phase == run_phase::stopping);
-  story.stop_but(*story.a);
-  story.pass(8400ms);
-  CHECK(story.view().phase == run_phase::stopping);
-  story.pass(100ms);
-  CHECK(story.view().round == 2);
-  story.start_round();
-  CHECK(story.b->wanted.assignment->group_rank == 0);
 }
 
 TEST_CASE("a leader that is lost with a member takes two: that one may hang on its tether") {
@@ -275,60 +262,6 @@ TEST_CASE("an agent of another instance is fenced") {
   stray.state.phase = member_phase::running;
   story.connect(stray);
   CHECK(stray.wanted.phase == desired_phase::fence);
-}
-
-TEST_CASE("a session that connects again replaces its old connection") {
-  running_trio story;
-  const connection_id before = story.b->connection;
-  story.connect(*story.b);
-  CHECK(story.b->connection != before);
-  CHECK(story.b->wanted.phase == desired_phase::run);
-  CHECK(story.view().phase == run_phase::running);
-  story.step(core::agent_disconnected{before});
-  story.pass(5s);
-  CHECK(story.view().phase == run_phase::running);
-}
-
-TEST_CASE("a reconnect within the grace does not end the round") {
-  running_trio story;
-  story.disconnect(*story.b);
-  story.pass(1900ms);
-  story.connect(*story.b);
-  story.pass(5s);
-  CHECK(story.view().phase == run_phase::running);
-}
-
-TEST_CASE("a loop that was late moves every deadline by that much") {
-  running_trio story;
-  story.now += 30s;
-  story.step(core::loop_was_late{30s});
-  story.step(core::time_passed{});
-  CHECK(story.view().phase == run_phase::running);
-  story.pass(9s, {story.a, story.b, story.c});
-  CHECK(story.view().phase == run_phase::running);
-}
-
-TEST_CASE("a loss right after the loop was late is no cause from the future") {
-  run_story story;
-  fake_node& a = story.joined("a", nodes_of(2, 2));
-  fake_node& b = story.joined("b", nodes_of(2, 2));
-  story.start_round();
-  story.step(core::loop_was_late{5s});
-  story.guardian(b);
-  CHECK(a.wanted.phase == desired_phase::stop);
-  story.stop_all();
-  REQUIRE(story.view().root_cause);
-  CHECK(story.view().root_cause->age >= duration::zero());
-}
-
-TEST_CASE("words that wait in a socket count: only time_passed declares a loss") {
-  running_trio story;
-  story.now += 11s;
-  story.say(*story.a);
-  story.say(*story.b);
-  story.say(*story.c);
-  story.step(core::time_passed{});
-  CHECK(story.view().phase == run_phase::running);
 }
 
 TEST_CASE("a node that stopped its workers by itself ends the round as a node loss") {
@@ -559,4 +492,80 @@ TEST_CASE("of dead members a bounded number is remembered") {
   CHECK(dead.has_any_of(1, 2));
   CHECK_FALSE(dead.has_any_of(1, 1));
   CHECK_FALSE(dead.has_any_of(0, 2));
+}
+
+// The stop of a round alone: when the next round may start.
+namespace {
+
+constexpr machine_time ordered = machine_time{} + 1000s;
+constexpr std::uint64_t step = 7;
+
+round_stop fresh_stop() {
+  return round_stop(ordered, step, 10s, false, nullptr);
+}
+
+// Members that cannot be reached, and that nothing is known of.
+round_memberships of_nobody(std::uint32_t size) {
+  round_memberships memberships;
+  memberships.open(size);
+  return memberships;
+}
+
+}  // namespace
+
+TEST_CASE("where no member lets go the orphan limit counts, from the last word") {
+  const timers timing;
+  round_stop stop = fresh_stop();
+  CHECK_FALSE(stop.has_let_go());
+  CHECK(stop.fenced_at(timing, of_nobody(3)) == ordered + timing.orphan_limit);
+  stop.leased_until(ordered - 3s);
+  CHECK(stop.fenced_at(timing, of_nobody(3)) == ordered + timing.orphan_limit);
+  stop.leased_until(ordered + 3s);
+  CHECK(stop.fenced_at(timing, of_nobody(3)) == ordered + 3s + timing.orphan_limit);
+}
+
+TEST_CASE("a member that lets go breaks the chain in two limits, the leader in one") {
+  const timers timing;
+  round_stop stop = fresh_stop();
+  stop.acknowledge(ordered + 1s, false);
+  stop.acknowledge(ordered + 2s, false);
+  const duration one = with_margin(timing.isolation_limit);
+  const duration two = with_margin(2 * timing.isolation_limit);
+  CHECK(stop.fenced_at(timing, of_nobody(3)) == ordered + 1s + two);
+  CHECK(stop.fenced_at(timing, of_nobody(1)) == ordered + 1s + one);  // the leader alone
+  stop.leased_until(ordered + 4s);
+  CHECK(stop.fenced_at(timing, of_nobody(3)) == ordered + 4s + two);
+  CHECK(stop.fenced_at(timing, of_nobody(1)) == ordered + 4s + one);
+  stop.acknowledge(ordered + 5s, true);
+  CHECK(stop.fenced_at(timing, of_nobody(3)) == ordered + 5s + one);
+  CHECK(stop.has_let_go());
+}
+
+TEST_CASE("of members that this daemon has not heard no tether tells enough") {
+  const timers timing;
+  round_stop stop = fresh_stop();
+  stop.acknowledge(ordered + 1s, false, {{0, 30s}});
+  CHECK(stop.fenced_at(timing, of_nobody(1)) == ordered + 1s + with_margin(timing.isolation_limit));
+  stop.acknowledge(ordered + 2s, true, {{1, 30s}});
+  CHECK(stop.fenced_at(timing, of_nobody(2)) == ordered + 2s + with_margin(timing.isolation_limit));
+}
+
+TEST_CASE("the margin is more than 1 % on both sides and a late kill") {
+  CHECK(with_margin(100s) == 100s + 2s + late_kill);
+}
+
+TEST_CASE("a stop is overdue when the last that was told has had its time") {
+  round_stop stop = fresh_stop();
+  CHECK(stop.overdue_at() == ordered + 10s);
+  stop.tell_late(ordered + 4s);
+  CHECK(stop.overdue_at() == ordered + 14s);
+  CHECK(stop.ordered_at() == ordered);
+}
+
+TEST_CASE("only what was said in a later step has outlived the order") {
+  const round_stop stop = fresh_stop();
+  CHECK_FALSE(stop.precedes(step - 1));
+  CHECK_FALSE(stop.precedes(step));
+  CHECK(stop.precedes(step + 1));
+  CHECK(round_stop().precedes(1));
 }

@@ -4,7 +4,7 @@
 #include "rendezvous/core/run/nodes.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/origin.hpp"
-#include "tests/support/run_story.hpp"
+#include "tests/support/orphans_story.hpp"
 
 #include <algorithm>
 
@@ -59,23 +59,6 @@ TEST_CASE("nodes of different roles are told their ranks within them") {
   CHECK(reader.wanted.assignment->rank_first == 2);
 }
 
-TEST_CASE("last call restarts at a new highest count only") {
-  run_story story;
-  fake_node& first = story.joined("a", nodes_of(1, 4));
-  story.pass(20s);
-  fake_node& second = story.joined("b", nodes_of(1, 4));
-  story.pass(29s);
-  CHECK(story.view().phase == run_phase::gathering);
-  // A node that comes and goes is no new highest count.
-  story.goodbye(second);
-  story.joined("c", nodes_of(1, 4));
-  story.pass(500ms);
-  CHECK(story.view().phase == run_phase::gathering);
-  story.pass(600ms);
-  CHECK(story.view().phase == run_phase::preparing);
-  CHECK(first.wanted.group_world_size == 2);
-}
-
 TEST_CASE("last call ends at join_timeout, however many still come") {
   run_story story;
   run_settings settings = nodes_of(1, 100);
@@ -98,6 +81,66 @@ TEST_CASE("too few nodes within join_timeout end the run and name who is missing
   CHECK(alone.wanted.exit_code == unmet_exit_code);
   CHECK(alone.wanted.text ==
         "gave up after 10 min (join_timeout): waiting for 1 of 2 nodes; here: a (2 workers)");
+}
+
+TEST_CASE("of two groups that disagree the larger is chosen, of equal ones the first") {
+  run_story story(restarted());
+  fake_node& one = story.joined("a", nodes_of(1, 4));
+  fake_node& two = story.joined("b", nodes_of(1, 5));
+  SECTION("equal") {
+    story.pass(41s);
+    CHECK(one.refusal.empty());
+    CHECK_FALSE(two.refusal.empty());
+  }
+  SECTION("larger") {
+    story.joined("c", nodes_of(1, 5));
+    story.pass(41s);
+    CHECK_FALSE(one.refusal.empty());
+    CHECK(two.refusal.empty());
+  }
+}
+
+TEST_CASE("after a fall back to gathering the last call is a new one") {
+  run_settings settings = nodes_of(2, 3);
+  settings.timing.last_call_timeout = 20s;
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  fake_node& b = story.joined("b", settings);
+  story.pass(20s);
+  story.start_round();
+  REQUIRE(story.view().phase == run_phase::running);
+  story.guardian(b);
+  story.stop_all();
+  story.pass(1s);
+  REQUIRE(story.view().phase == run_phase::gathering);
+  CHECK(a.wanted.phase == desired_phase::wait);
+  story.joined("c", settings);
+  const time_point called = story.now;
+  story.pass(19s);
+  CHECK(story.view().phase == run_phase::gathering);
+  story.pass(1s);
+  CHECK(story.view().phase == run_phase::preparing);
+  CHECK(story.now >= called + 20s);
+}
+
+TEST_CASE("a run that gathers again gives up join_timeout after it fell back to that") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  fake_node& b = story.joined("b", nodes_of(2, 2));
+  story.start_round();
+  story.pass(700s);
+  story.guardian(b);
+  story.stop_all();
+  story.pass(1s);
+  REQUIRE(story.view().phase == run_phase::gathering);
+  story.pass(598s);
+  CHECK(story.view().phase == run_phase::gathering);
+  story.pass(2s);
+  CHECK(a.wanted.phase == desired_phase::close);
+  CHECK(a.wanted.exit_code == unmet_exit_code);
+  // The loss is why nobody came.
+  REQUIRE(a.wanted.root_cause);
+  CHECK(a.wanted.root_cause->kind == cause_class::node_lost);
 }
 
 TEST_CASE("nodes with other times for a signal's end are of one run, with the time of the first") {
@@ -205,55 +248,11 @@ TEST_CASE("the agent in which the daemon lives is right, though another one was 
   CHECK(story.joined("d", nodes_of(2, 2)).refusal.empty());
 }
 
-TEST_CASE("beyond max a join is refused unless spares were asked for") {
-  run_story story;
-  run_settings settings = nodes_of(1, 1);
-  settings.spares_max = 1;
-  story.joined("a", settings);
-  fake_node& spare = story.joined("b", settings);
-  CHECK(spare.refusal.empty());
-  CHECK(spare.wanted.phase == desired_phase::wait);
-  CHECK(story.view().members.at(1).spare);
-  const fake_node& third = story.joined("c", settings);
-  CHECK(third.refusal ==
-        "run story is full: 1 node and 1 spare are here; if this is another job, this id is in "
-        "use: choose another with --rdzv-id; else ask for more nodes with --nnodes or --spares");
-}
-
 TEST_CASE("hosts of one name are different nodes") {
   run_story story;
   story.joined("twin", nodes_of(2, 2));
   story.joined("twin", nodes_of(2, 2));
   CHECK(story.view().phase == run_phase::preparing);
-}
-
-TEST_CASE("a join while running waits by default, and restarts the round where asked for") {
-  run_settings settings = nodes_of(1, 2);
-  settings.timing.last_call_timeout = 1s;
-  SECTION("wait") {
-    run_story story;
-    story.joined("a", settings);
-    story.pass(1s);
-    story.start_round();
-    const fake_node& late = story.joined("b", settings);
-    CHECK(late.wanted.phase == desired_phase::wait);
-    CHECK(story.view().phase == run_phase::running);
-  }
-  SECTION("restart") {
-    settings.on_join = join_policy::restart;
-    run_story story;
-    fake_node& first = story.joined("a", settings);
-    story.pass(1s);
-    story.start_round();
-    story.joined("b", settings);
-    CHECK(first.wanted.phase == desired_phase::stop);
-    CHECK(first.wanted.grace == 30s);
-    story.stop_all();
-    story.pass(500ms);
-    CHECK(first.wanted.phase == desired_phase::prepare);
-    CHECK(first.wanted.group_world_size == 2);
-    CHECK(first.wanted.restarts_used == 0);
-  }
 }
 
 TEST_CASE("the reason to wait is refreshed at a node's own heartbeat") {
@@ -428,14 +427,6 @@ TEST_CASE("the last call begins with the least nodes, and anew only at a new hig
   CHECK(groups.deadline(machine_origin + 50s) == machine_origin + 80s);
 }
 
-TEST_CASE("the last call ends when joining does") {
-  gathering groups;
-  fake_group pair(1, 2);
-  pair.come(groups);
-  CHECK(groups.ready(machine_origin + 590s, machine_origin) == nullptr);
-  CHECK(groups.deadline(machine_origin + 590s) == machine_origin + 600s);
-}
-
 TEST_CASE("of the groups that are ready the largest is taken; one without nodes is forgotten") {
   gathering groups;
   fake_group alone(1, 1);
@@ -478,99 +469,4 @@ TEST_CASE("a group that was fixed stays, alone, until it is not fixed any longer
   CHECK(groups.size() == 1);
   groups.unfix();
   CHECK(groups.empty());
-}
-
-// A node that cannot take part says why, and the others hear of it.
-namespace {
-
-// Makes the node one that cannot start, from its hello on.
-void make_unable(fake_node& who, const std::string& text) {
-  cause why;
-  why.kind = cause_class::start;
-  why.node = who.greeting.node;
-  why.text = text;
-  who.state.draining = true;
-  who.state.causes = {why};
-}
-
-}  // namespace
-
-TEST_CASE("a node that cannot start says why, and those who wait hear it at their next heartbeat") {
-  run_story story;
-  const run_settings settings = nodes_of(3, 3);
-  fake_node& first = story.joined("a", settings);
-  fake_node& second = story.joined("b", settings);
-  fake_node& unable = story.node("c", settings);
-  make_unable(unable, "train.py: No such file or directory");
-  story.connect(unable);
-  CHECK(unable.wanted.phase == desired_phase::close);
-  story.beat_all();
-  for (const fake_node* const who : {&first, &second}) {
-    CHECK(who->wanted.phase == desired_phase::wait);
-    CHECK(who->wanted.warning == "c cannot take part: train.py: No such file or directory");
-    REQUIRE(who->wanted.gone);
-    CHECK(who->wanted.gone->why == "train.py: No such file or directory");
-  }
-  story.goodbye(unable);
-  SECTION("it ends nothing, and nobody waits for it") {
-    story.goodbye(first);
-    CHECK(second.wanted.phase == desired_phase::wait);
-    CHECK(story.why().starts_with("waiting for 2 of 3 nodes"));
-  }
-  SECTION("once it is here after all it is not spoken of any more") {
-    story.joined("c", settings);
-    CHECK(story.why().find("cannot take part") == std::string::npos);
-    REQUIRE(first.wanted.phase == desired_phase::prepare);
-    CHECK(first.wanted.warning.empty());
-  }
-}
-
-TEST_CASE("a node that cannot start is not spoken of once another has come for its exact rank") {
-  run_story story;
-  run_settings settings = nodes_of(3, 3);
-  settings.ranks = rank_policy::exact;
-  const auto node_of_rank = [&](const std::string& name, std::uint32_t rank) -> fake_node& {
-    fake_node& made = story.node(name, settings);
-    made.greeting.node_rank = rank;
-    return made;
-  };
-  fake_node& first = node_of_rank("a", 0);
-  story.connect(first);
-  fake_node& unable = node_of_rank("b", 1);
-  make_unable(unable, "train.py: No such file or directory");
-  story.connect(unable);
-  story.goodbye(unable);
-  story.beat_all();
-  CHECK(first.wanted.warning == "b cannot take part: train.py: No such file or directory");
-  SECTION("for its own") {
-    story.connect(node_of_rank("d", 1));
-    story.beat_all();
-    CHECK(first.wanted.warning.empty());
-  }
-  SECTION("but not for another's") {
-    story.connect(node_of_rank("d", 2));
-    story.beat_all();
-    CHECK(first.wanted.warning == "b cannot take part: train.py: No such file or directory");
-  }
-}
-
-TEST_CASE("of a node that cannot start those who wait hear though its settings are others") {
-  run_story story;
-  const fake_node& first = story.joined("a", nodes_of(3, 3));
-  fake_node& unable = story.node("c", nodes_of(2, 2));
-  make_unable(unable, "unknown option --nnode");
-  story.connect(unable);
-  story.beat_all();
-  CHECK(first.wanted.phase == desired_phase::wait);
-  CHECK(first.wanted.warning == "c cannot take part: unknown option --nnode");
-}
-
-TEST_CASE("a node that cannot start ends no run that waits for others") {
-  run_story story;
-  fake_node& unable = story.node("c", nodes_of(2, 2));
-  make_unable(unable, "no");
-  story.connect(unable);
-  story.goodbye(unable);
-  fake_node& late = story.joined("a", nodes_of(2, 2));
-  CHECK(late.wanted.phase == desired_phase::wait);
 }

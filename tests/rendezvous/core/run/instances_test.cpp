@@ -227,6 +227,7 @@ TEST_CASE("an operator's stop stops the round with the drain's grace, and waits 
     story.step(core::operator_stop_requested{"maintenance"});
     CHECK(story.a->wanted.phase == desired_phase::stop);
     CHECK(story.a->wanted.grace == 30s);
+    CHECK(story.a->wanted.signal == 0);
     CHECK(story.a->wanted.text == "stopped by an operator: maintenance");
     CHECK(story.a->wanted.is_unreported);
     const std::size_t told = story.a->desired_count;

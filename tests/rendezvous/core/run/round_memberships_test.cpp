@@ -132,9 +132,3 @@ TEST_CASE("success is final, and counted once") {
   CHECK(round.first->has_succeeded());
   CHECK(round.memberships.succeeded() == 1);
 }
-
-TEST_CASE("a member acknowledges a stop once") {
-  two_members round;
-  CHECK(round.memberships.acknowledge(*round.first));
-  CHECK_FALSE(round.memberships.acknowledge(*round.first));
-}

@@ -1,4 +1,5 @@
-// A signal that asks a node to leave may reach its agent and its workers in any order (rule 6).
+// Signals that ask a node to leave: SIGINT stops the run (rule 4), another drains the node. They
+// may reach its agent and its workers in any order (rule 6).
 #include "tests/support/catch.hpp"
 #include "tests/support/run_story.hpp"
 
@@ -127,4 +128,59 @@ TEST_CASE("the tail of a cause is kept when it is not said again") {
   REQUIRE(story.a->wanted.phase == desired_phase::close);
   REQUIRE(story.a->wanted.root_cause);
   CHECK(story.a->wanted.root_cause->tail == "Terminated");
+}
+
+TEST_CASE("SIGINT at a node that waits ends the run for all, with its code and name") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(3, 3));
+  fake_node& b = story.joined("b", nodes_of(3, 3));
+  story.ask_to_leave(b, SIGINT);
+  for (const fake_node* const who : {&a, &b}) {
+    CHECK(who->wanted.phase == desired_phase::close);
+    CHECK(who->wanted.exit_code == 130);
+    REQUIRE(who->wanted.root_cause);
+    CHECK(who->wanted.root_cause->kind == cause_class::operator_stop);
+    CHECK(who->wanted.root_cause->code == SIGINT);
+    CHECK(who->wanted.root_cause->node == "b");
+  }
+}
+
+TEST_CASE("SIGINT at a spare stops the round of the others") {
+  run_settings settings = nodes_of(1, 1);
+  settings.spares_max = 1;
+  run_story story;
+  fake_node& a = story.joined("a", settings);
+  story.start_round();
+  fake_node& spare = story.joined("b", settings);
+  story.ask_to_leave(spare, SIGINT);
+  CHECK(a.wanted.phase == desired_phase::stop);
+  CHECK(a.wanted.grace == 30s);
+  CHECK(a.wanted.is_unreported);
+  story.stop_all();
+  REQUIRE(a.wanted.root_cause);
+  CHECK(a.wanted.root_cause->round == 1);
+  CHECK(a.wanted.phase == desired_phase::close);
+  CHECK(a.wanted.exit_code == 130);
+  CHECK(spare.wanted.exit_code == 130);
+}
+
+TEST_CASE(
+    "a signal at one node of a round that runs: SIGINT stops all by it, another drains the node") {
+  pair_story story;
+  SECTION("workers of the others get SIGINT, too") {
+    story.ask_to_leave(*story.b, SIGINT);
+    CHECK(story.a->wanted.phase == desired_phase::stop);
+    CHECK(story.a->wanted.signal == SIGINT);
+    story.stop_all();
+    CHECK(story.a->wanted.phase == desired_phase::close);
+    CHECK(story.a->wanted.exit_code == 130);
+    CHECK(story.a->wanted.signal == 0);
+    CHECK(story.b->wanted.exit_code == 130);
+  }
+  SECTION("a node whose leaving drains it") {
+    story.ask_to_leave(*story.a, SIGHUP);
+    CHECK(story.b->wanted.text == "a leaves on SIGHUP");
+    CHECK(story.b->wanted.is_unreported);
+    CHECK(story.b->wanted.signal == 0);
+  }
 }

@@ -140,50 +140,6 @@ TEST_CASE("a node that did nothing it was told is no candidate until it has") {
   CHECK(a.wanted.group_world_size == 2);
 }
 
-TEST_CASE("losses that were settled are no part of the next row of losses") {
-  run_settings settings = nodes_of(1, 30);
-  settings.timing.last_call_timeout = 1s;
-  run_story story;
-  std::vector<fake_node*> rack;
-  for (int index = 0; index < 12; ++index)
-    rack.push_back(&story.joined("n" + std::to_string(index), settings));
-  story.pass(1s);
-  story.start_round();
-  // Like a real one: the connection of a process that dies ends at once.
-  const bool breaks_first = GENERATE(false, true);
-  const auto lose = [&](std::size_t first, std::size_t last) {
-    for (std::size_t index = first; index < last; ++index) {
-      if (breaks_first) story.disconnect(*rack[index]);
-      story.guardian(*rack[index]);
-      story.stop_all();
-      CHECK(story.view().phase != run_phase::preparing);
-      story.pass(400ms);
-    }
-    story.pass(200ms);
-  };
-  lose(1, 4);  // the second and third while the first is being settled
-  REQUIRE(story.view().round == 2);
-  story.start_round();
-  story.pass(60s);
-  lose(4, 9);
-  CHECK(story.view().round == 3);
-  CHECK(story.view().node_losses == 2);
-}
-
-TEST_CASE("a stop that is overdue is looked at then, however seldom anybody speaks") {
-  run_settings settings = nodes_of(1, 2);
-  settings.timing.drain_grace = 30300ms;  // so that it is no moment at which silence is judged
-  pair_story story(settings);
-  story.fail(*story.a, 1);
-  story.say(*story.a, member_phase::stopped);
-  story.say(*story.b, member_phase::stopping);
-  const time_point told = story.now;
-  story.pass(60200ms);
-  const auto next = story.machine().next_deadline();
-  REQUIRE(next);
-  CHECK(*next == told + 60300ms);
-}
-
 TEST_CASE("why names a node whose workers do not end, for either reason") {
   pair_story story(nodes_of(2, 2));
   story.fail(*story.a, 1);
@@ -463,59 +419,6 @@ TEST_CASE("the root cause is that of the earliest loss") {
   until_next_round(story);
   REQUIRE(story.view().root_cause);
   CHECK(story.view().root_cause->node == "b");
-}
-
-TEST_CASE("budgets: a restart for a failure while there is one, and that is told") {
-  trio_in_its_second story(nodes_of(3, 3, 2));
-  for (std::uint32_t used = 1; used <= 2; ++used) {
-    story.fail(*story.b, 3);
-    story.stop_all();
-    CHECK(story.view().restarts_used == used);
-    story.start_round();
-    CHECK(story.b->wanted.restarts_used == used);
-  }
-  story.fail(*story.b, 3);
-  story.stop_all();
-  CHECK(story.a->wanted.phase == desired_phase::close);
-  CHECK(story.a->wanted.restarts_used == 2);
-  CHECK(story.a->wanted.exit_code == 3);
-  CHECK(story.a->wanted.text ==
-        "b: rank 2 (local rank 0) exited with code 3; all 2 restarts are used");
-}
-
-TEST_CASE("budgets: node losses of the last hour, and one more ends the run") {
-  run_settings settings = nodes_of(1, 4, 0);
-  settings.node_losses_max = 1;
-  settings.timing.last_call_timeout = 1s;
-  run_story story;
-  std::vector<fake_node*> nodes;
-  for (int index = 0; index < 4; ++index)
-    nodes.push_back(&story.joined("n" + std::to_string(index), settings));
-  story.start_round();
-  const auto lose = [&](int index) {
-    story.guardian(*nodes[index]);
-    story.stop_all();
-    story.pass(600ms);
-  };
-  lose(3);
-  REQUIRE(story.view().phase == run_phase::preparing);
-  story.start_round();
-  CHECK(story.view().node_losses == 1);
-  CHECK(story.view().restarts_used == 0);
-  SECTION("within the hour") {
-    story.pass(59min);
-    lose(2);
-    CHECK(nodes[0]->wanted.phase == desired_phase::close);
-    CHECK(nodes[0]->wanted.exit_code == 1);
-    CHECK(nodes[0]->wanted.text.find("more than 1 node losses within an hour") !=
-          std::string::npos);
-  }
-  SECTION("after it") {
-    story.pass(1h - 600ms);
-    lose(2);
-    CHECK(story.view().phase == run_phase::preparing);
-    CHECK(story.view().node_losses == 1);
-  }
 }
 
 TEST_CASE("a node whose workers cannot be killed is a candidate again once they have ended") {

@@ -438,3 +438,139 @@ TEST_CASE("a changed reason is news to who waits, and to nobody else") {
   CHECK_FALSE(notice.is_news_after(0));
   CHECK_FALSE(notice.is_news_after(notice.edition()));
 }
+
+TEST_CASE("all who wait share one message, and one that knows of a later number gets a later one") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(9, 9));
+  fake_node& b = story.joined("b", nodes_of(9, 9));
+  fake_node& c = story.joined("c", nodes_of(9, 9));
+  story.beat_all();
+  CHECK(a.wanted_buffer == b.wanted_buffer);
+  CHECK(b.wanted_buffer == c.wanted_buffer);
+  const std::size_t told = a.desired_count;
+  story.beat_all();
+  CHECK(a.desired_count == told);
+  fake_node& late = story.node("late", nodes_of(9, 9));
+  late.state.desired_seq = 5000;
+  story.connect(late);
+  CHECK(late.wanted.seq > 5000);
+  // It has been told already as much as this: the same again would not be news.
+  story.disconnect(a);
+  story.connect(a);
+  CHECK(a.wanted.seq > b.wanted.seq);
+}
+
+TEST_CASE("who comes and goes while a run gathers changes how many are here") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(3, 3));
+  fake_node& b = story.joined("b", nodes_of(3, 3));
+  story.disconnect(b);
+  story.say(a);
+  CHECK(a.wanted.text == "waiting for 2 of 3 nodes; here: a (2 workers)");
+  story.connect(b);
+  story.say(a);
+  CHECK(a.wanted.text == "waiting for 1 of 3 nodes; here: a (2 workers), b (2 workers)");
+  b.state.unkillable = 1;
+  story.say(b);
+  story.say(a);
+  CHECK(a.wanted.text ==
+        "waiting for 2 of 3 nodes; here: a (2 workers); b has workers that do not end");
+  b.state.unkillable = 0;
+  story.say(b);
+  CHECK(b.wanted.text == "waiting for 1 of 3 nodes; here: a (2 workers), b (2 workers)");
+}
+
+// A node that cannot take part says why, and the others hear of it.
+namespace {
+
+// Makes the node one that cannot start, from its hello on.
+void make_unable(fake_node& who, const std::string& text) {
+  cause why;
+  why.kind = cause_class::start;
+  why.node = who.greeting.node;
+  why.text = text;
+  who.state.draining = true;
+  who.state.causes = {why};
+}
+
+}  // namespace
+
+TEST_CASE("a node that cannot start says why, and those who wait hear it at their next heartbeat") {
+  run_story story;
+  const run_settings settings = nodes_of(3, 3);
+  fake_node& first = story.joined("a", settings);
+  fake_node& second = story.joined("b", settings);
+  fake_node& unable = story.node("c", settings);
+  make_unable(unable, "train.py: No such file or directory");
+  story.connect(unable);
+  CHECK(unable.wanted.phase == desired_phase::close);
+  story.beat_all();
+  for (const fake_node* const who : {&first, &second}) {
+    CHECK(who->wanted.phase == desired_phase::wait);
+    CHECK(who->wanted.warning == "c cannot take part: train.py: No such file or directory");
+    REQUIRE(who->wanted.gone);
+    CHECK(who->wanted.gone->why == "train.py: No such file or directory");
+  }
+  story.goodbye(unable);
+  SECTION("it ends nothing, and nobody waits for it") {
+    story.goodbye(first);
+    CHECK(second.wanted.phase == desired_phase::wait);
+    CHECK(story.why().starts_with("waiting for 2 of 3 nodes"));
+  }
+  SECTION("once it is here after all it is not spoken of any more") {
+    story.joined("c", settings);
+    CHECK(story.why().find("cannot take part") == std::string::npos);
+    REQUIRE(first.wanted.phase == desired_phase::prepare);
+    CHECK(first.wanted.warning.empty());
+  }
+}
+
+TEST_CASE("a node that cannot start is not spoken of once another has come for its exact rank") {
+  run_story story;
+  run_settings settings = nodes_of(3, 3);
+  settings.ranks = rank_policy::exact;
+  const auto node_of_rank = [&](const std::string& name, std::uint32_t rank) -> fake_node& {
+    fake_node& made = story.node(name, settings);
+    made.greeting.node_rank = rank;
+    return made;
+  };
+  fake_node& first = node_of_rank("a", 0);
+  story.connect(first);
+  fake_node& unable = node_of_rank("b", 1);
+  make_unable(unable, "train.py: No such file or directory");
+  story.connect(unable);
+  story.goodbye(unable);
+  story.beat_all();
+  CHECK(first.wanted.warning == "b cannot take part: train.py: No such file or directory");
+  SECTION("for its own") {
+    story.connect(node_of_rank("d", 1));
+    story.beat_all();
+    CHECK(first.wanted.warning.empty());
+  }
+  SECTION("but not for another's") {
+    story.connect(node_of_rank("d", 2));
+    story.beat_all();
+    CHECK(first.wanted.warning == "b cannot take part: train.py: No such file or directory");
+  }
+}
+
+TEST_CASE("of a node that cannot start those who wait hear though its settings are others") {
+  run_story story;
+  const fake_node& first = story.joined("a", nodes_of(3, 3));
+  fake_node& unable = story.node("c", nodes_of(2, 2));
+  make_unable(unable, "unknown option --nnode");
+  story.connect(unable);
+  story.beat_all();
+  CHECK(first.wanted.phase == desired_phase::wait);
+  CHECK(first.wanted.warning == "c cannot take part: unknown option --nnode");
+}
+
+TEST_CASE("a node that cannot start ends no run that waits for others") {
+  run_story story;
+  fake_node& unable = story.node("c", nodes_of(2, 2));
+  make_unable(unable, "no");
+  story.connect(unable);
+  story.goodbye(unable);
+  fake_node& late = story.joined("a", nodes_of(2, 2));
+  CHECK(late.wanted.phase == desired_phase::wait);
+}
