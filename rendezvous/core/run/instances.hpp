@@ -21,7 +21,6 @@
 
 namespace ddprun::core {
 
-struct agent_joined;
 class entered_phase;
 struct headcount;
 struct node;
@@ -243,8 +242,6 @@ void remember_leftovers(current_instance& current, const round_numbers& rounds,
                         const timers& timing, const machine_clock& clock);
 void leave_other_job(stale_workers& stale, closed_instances& closed, round_numbers& rounds,
                      outbox& out, const std::optional<started_job>& before);
-void hear_of_unable(current_instance& current, wait_message& waiting, outbox& out,
-                    const agent_joined& event);
 bool is_record_of_another(const run_options& options, const persisted_run& persisted,
                           const roster& nodes);
 void learn_of_success(const run_options& options, const entered_phase& phase,
@@ -252,7 +249,5 @@ void learn_of_success(const run_options& options, const entered_phase& phase,
                       closed_instance& record, const status& said);
 void release(const headcount& counts, const current_instance& current, const round_numbers& rounds,
              outbox& out, node& who, int exit_code);
-void dismiss_unable(const headcount& counts, current_instance& current, const round_numbers& rounds,
-                    time_point real_now, outbox& out, node& who);
 
 }  // namespace ddprun::core

@@ -158,6 +158,28 @@ void remember_refusal(const run_options& options, const entered_phase& phase,
   waiting.change();
 }
 
+// The node has come only to say why it takes no part, so that the others know why they wait.
+void dismiss_unable(const headcount& counts, current_instance& current, const round_numbers& rounds,
+                    time_point real_now, outbox& out, node& who) {
+  cause why = cause_of(rounds, who, cause_class::drain);
+  why.text = who.state.causes.front().text;
+  remember_departure(counts.phase, current, counts.waiting, real_now, who, why);
+  current.unable = {who.position_name(), who.label() + " cannot take part: " + why.text};
+  out.note(note_level::warning, current.unable.text);
+  release(counts, current, rounds, out, who, 0);
+}
+
+// The same for such a node whose hello is refused as well: if its command line is wrong, the
+// settings that could be read from it may differ from those of the others.
+void hear_of_unable(current_instance& current, wait_message& waiting, outbox& out,
+                    const agent_joined& event) {
+  const hello& greeting = event.hello;
+  current.unable = {position_name(greeting, event.peer_address, event.local_address),
+                    greeting.node + " cannot take part: " + greeting.state.causes.front().text};
+  out.note(note_level::warning, current.unable.text);
+  waiting.change();
+}
+
 // "node-a", "node-a and 2 more".
 std::string names_in(const gathering& groups, const settings_group& group) {
   for (const auto& [order, who] : groups.counted()) {

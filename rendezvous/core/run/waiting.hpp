@@ -19,10 +19,13 @@ class closed_instances;
 struct current_instance;
 class entered_phase;
 class gathering;
+struct headcount;
 struct node;
+class outbox;
 class persisted_run;
 class recovery_claims;
 class round_memberships;
+class round_numbers;
 class settings_group;
 class settle_timer;
 class stale_workers;
@@ -141,5 +144,9 @@ void limit_wait(const entered_phase& phase, const current_instance& current,
                 const recovery_claims& claims, const stale_workers& stale,
                 const closed_instances& closed, const persisted_run& persisted,
                 const gathering& groups, const machine_clock& clock, ddprun::desired& value);
+void dismiss_unable(const headcount& counts, current_instance& current, const round_numbers& rounds,
+                    time_point real_now, outbox& out, node& who);
+void hear_of_unable(current_instance& current, wait_message& waiting, outbox& out,
+                    const agent_joined& event);
 
 }  // namespace ddprun::core
