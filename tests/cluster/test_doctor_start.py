@@ -38,7 +38,8 @@ def test_an_interface_that_is_not_here_is_said_and_stops_nothing(variable):
     said = warned(variable, environment={variable: "eth99"})
     line = [each for each in said.splitlines() if variable in each]
     assert len(line) == 1, said
-    assert f"warning: {variable}: eth99 is not an interface with an address on this host: " in line[0]
+    assert (f"warning: {variable}: eth99 is not an interface with an address on this host: "
+            in line[0])
     assert said.index(variable) < said.index("round 1 starts")
     assert variable not in job("--check", "off", environment={variable: "eth99"})
     assert variable not in job(environment={variable: "eth99", "PET_CHECK": "off"})

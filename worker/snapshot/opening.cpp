@@ -16,8 +16,9 @@
 namespace ddprun::worker {
 namespace {
 
-constexpr std::chrono::milliseconds look{500};   // how often a rank looks for a newer opening
-constexpr std::chrono::seconds answer_limit{5};  // for the store, after a failed wait
+constexpr std::chrono::milliseconds look{500};  // how often a rank looks for a newer opening
+// For the store, after a failed wait.
+constexpr std::chrono::seconds check_limit{5};
 
 std::string random_number() {
   std::random_device source;
@@ -102,10 +103,10 @@ class handshake {
     for (std::uint32_t rank = 1; rank < here_.world_size; ++rank)
       missing.insert(rank);
     const std::string key = opening + "/said";
-    const auto there = store_.check(std::span(&key, 1), answer_limit);
+    const auto there = store_.check(std::span(&key, 1), check_limit);
     if (!there) return;
     if (*there) {
-      const auto said = store_.get(key, answer_limit);
+      const auto said = store_.get(key, check_limit);
       if (!said) return;
       std::istringstream words(*said);
       std::uint32_t rank = 0;
