@@ -53,6 +53,12 @@ std::vector<finished> farthest(std::vector<finished> all) {
   return all;
 }
 
+failure final_failure(const std::exception& of_copy) {
+  failure told = has_thrown("fetch the state", of_copy);
+  told.is_final = true;
+  return told;
+}
+
 class survivors {
  public:
   survivors(const emergency& here, store_client& store, const deadline& until)
@@ -169,8 +175,7 @@ class survivors {
     try {
       return write();
     } catch (const std::exception& caught) {  // of a tensor's copy
-      return failure{errc::invalid_argument,
-                     std::string("cannot fetch the state: ") + caught.what(), true};
+      return final_failure(caught);
     }
   }
 
@@ -224,8 +229,7 @@ std::optional<failure> save_emergency(const emergency& here, store_client& store
   try {
     return survivors(here, store, until).save();
   } catch (const std::exception& caught) {  // of a tensor's copy
-    return failure{errc::invalid_argument, std::string("cannot fetch the state: ") + caught.what(),
-                   true};
+    return final_failure(caught);
   }
 }
 

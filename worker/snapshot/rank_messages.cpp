@@ -1,5 +1,7 @@
 #include "worker/snapshot/rank_messages.hpp"
 
+#include "worker/run.hpp"
+
 #include <nlohmann/json.hpp>
 
 namespace ddprun::worker {
@@ -65,6 +67,10 @@ Word parse(std::string_view text, Read read) {
 }
 
 }  // namespace
+
+failure has_thrown(const std::string& doing, const std::exception& error) {
+  return {errc::invalid_argument, "cannot " + doing + ": " + one_line(error.what())};
+}
 
 std::string to_text(const written_word& word) {
   if (const auto* told = std::get_if<failure>(&word)) return dump(json_of(*told));

@@ -9,6 +9,7 @@
 #include "worker/snapshot/manifest.hpp"
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,10 @@ struct failure {
   // The snapshot may exist nevertheless, so its files must stay.
   bool may_be_there = false;
 };
+
+// A tensor's copy, or what else `doing` says, has thrown: "cannot fetch the state: ...", in one
+// line, without the stack of frames that follows in LibTorch's errors.
+failure has_thrown(const std::string& doing, const std::exception& error);
 
 // A rank has written its file.
 struct written_file {

@@ -151,8 +151,7 @@ void saver::bring_late(job& next) const try {
     std::exchange(bring, nullptr)();  // what it holds need not wait for the disk
   }
 } catch (const std::exception& error) {  // of a tensor's copy
-  next.file =
-      failure{errc::invalid_argument, std::string("cannot fetch the state: ") + error.what()};
+  next.file = has_thrown("fetch the state", error);
 }
 
 std::string saver::path(const snapshot_info& info) const {
@@ -190,7 +189,7 @@ written_word saver::write(const job& next) const try {
                             std::to_string(header.bytes.size() + header.data_bytes) +
                             " bytes): " + error.message()};
 } catch (const std::exception& error) {  // of a tensor's copy
-  return failure{errc::invalid_argument, std::string("cannot fetch the state: ") + error.what()};
+  return has_thrown("fetch the state", error);
 }
 
 error_code saver::write_index(const std::string& place, const std::string& text) const {

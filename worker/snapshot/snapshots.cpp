@@ -146,9 +146,7 @@ void snapshots::wait_until_copied(const std::function<std::string()>& changed) {
       wrong = failure{errc::invalid_argument, what + " has changed while it was copied"};
     }
   } catch (const std::exception& error) {
-    parts_->writer->settle_copy(
-        failure{errc::invalid_argument,
-                std::string("cannot look whether the copy is whole: ") + error.what()});
+    parts_->writer->settle_copy(has_thrown("look whether the copy is whole", error));
     throw;
   }
   parts_->writer->settle_copy(wrong);
@@ -183,8 +181,9 @@ error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapsh
                   " bytes: " + error.message();
       }
     } catch (const std::exception& caught) {  // of a tensor's copy
-      error = errc::invalid_argument;
-      problem = std::string("cannot fetch the state: ") + caught.what();
+      const auto told = has_thrown("fetch the state", caught);
+      error = told.code;
+      problem = told.text;
     }
   }
   if (error) {

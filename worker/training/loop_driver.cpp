@@ -2,6 +2,7 @@
 
 #include "worker/report_step.hpp"
 #include "worker/round_parts.hpp"
+#include "worker/run.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -316,7 +317,7 @@ void loop_driver::save_emergency() {
     try_emergency();
   } catch (const std::exception& error) {
     options_.on_message("no emergency snapshot of step " + std::to_string(place_.step) + ": " +
-                        error.what());
+                        one_line(error.what()));
   }
 }
 

@@ -127,7 +127,7 @@ TEST_CASE("a late copy that fails is the save's failure, on all ranks", "[snapsh
         state.replicated.tensors[1].may_be_late = true;
         if (rank == 0) {
           state.replicated.tensors[1].copy = [](char*) {
-            throw std::runtime_error("no such device");
+            throw std::runtime_error("no such device\nException raised from copy\nframe #0");
           };
         }
         (void)job.begin_save(20, 0, state);

@@ -120,7 +120,11 @@ TEST_CASE("what cannot be put back is no emergency snapshot", "[training]") {
     if (step == 3) throw process_group_error("Connection closed by peer");
   };
   // It is taken when the state is fetched.
-  if (is_error) work.before_view = [] { throw std::runtime_error("no such tensor"); };
+  if (is_error) {
+    work.before_view = [] {
+      throw std::runtime_error("no such tensor\nException raised from view\nframe #0");
+    };
+  }
   CHECK(test.run(work, with) == "Connection closed by peer");
   CHECK(test.messages.last() ==
         std::string("no emergency snapshot of step 2: ") +
