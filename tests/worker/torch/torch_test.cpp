@@ -1,5 +1,6 @@
 // Use REQUIRE only: LibTorch defines CHECK as a macro that ends the program.
 #include "tests/support/catch.hpp"
+#include "tests/support/patience.hpp"
 #include "tests/worker/torch/ranks.hpp"
 #include "worker/store_client.hpp"
 #include "worker/torch/distributed_data_parallel.hpp"
@@ -17,7 +18,7 @@
 namespace ddprun::tests {
 namespace {
 
-constexpr std::chrono::seconds test_limit{30};
+constexpr std::chrono::seconds test_limit = patience;
 
 using worker::distributed_data_parallel;
 using worker::environment;
@@ -159,43 +160,52 @@ TEST_CASE("average_times says where the time of a step goes", "[torch]") {
 }
 
 TEST_CASE("a rank that does not come to a collective is named", "[torch]") {
-  const auto said = run_ranks(3, [](const environment& environment) -> std::string {
-    process_group_options options;
-    options.collective_timeout = std::chrono::seconds(1);
-    auto group = process_group::join(environment, options);
-    // Ranks can be named even if they have made different calls before.
-    Net net;
-    distributed_data_parallel parallel(group, *net);
-    parallel.with_uneven_inputs([&] {
-      for (std::uint32_t pass = 0; pass < environment.rank; ++pass)
-        parallel.backward(parallel.forward(net, images_of(environment.rank, 0)).sum());
-    });
-    std::string problem;
-    auto store = worker::store_client::from_environment(environment, test_limit, problem);
-    if (environment.rank == 1) {
-      // Wait until the others have given up.
+  const auto said_within = [](std::chrono::milliseconds limit) {
+    return run_ranks(3, [&](const environment& environment) -> std::string {
+      process_group_options options;
+      options.collective_timeout = limit;
+      auto group = process_group::join(environment, options);
+      // Ranks that have made different calls before are told apart as well.
+      Net net;
+      distributed_data_parallel parallel(group, *net);
+      parallel.with_uneven_inputs([&] {
+        for (std::uint32_t pass = 0; pass < environment.rank; ++pass)
+          parallel.backward(parallel.forward(net, images_of(environment.rank, 0)).sum());
+      });
+      std::string problem;
+      auto store = worker::store_client::from_environment(environment, test_limit, problem);
+      if (environment.rank == 1) {
+        // Until the others have given it up.
+        store->wait(std::vector<std::string>{"given up/0", "given up/2"}, test_limit);
+        return "elsewhere";
+      }
+      std::string text = "not noticed";
+      try {
+        auto sum = torch::ones({10});
+        group.all_reduce_sum(sum);
+      } catch (const worker::process_group_error& error) {
+        text = error.what();
+      }
+      store->set("given up/" + std::to_string(environment.rank), "", test_limit);
+      // The one that serves the store stays for the others.
       store->wait(std::vector<std::string>{"given up/0", "given up/2"}, test_limit);
-      return "elsewhere";
-    }
-    std::string text = "not noticed";
-    try {
-      auto sum = torch::ones({10});
-      group.all_reduce_sum(sum);
-    } catch (const worker::process_group_error& error) {
-      text = error.what();
-    }
-    store->set("given up/" + std::to_string(environment.rank), "", test_limit);
-    // The rank that serves the store stays until the others are done.
-    store->wait(std::vector<std::string>{"given up/0", "given up/2"}, test_limit);
-    return text;
-  });
+      return text;
+    });
+  };
+  const auto is_named = [](const std::string& text) {
+    return text.find("; rank 1 has not come") != std::string::npos;
+  };
+  // Where the machine has no time for all of them, others are late as well: once more, with more.
+  std::chrono::milliseconds limit = std::chrono::seconds(1);
+  auto said = said_within(limit);
+  while (!(is_named(said[0]) && is_named(said[2])) && (limit *= 6) < test_limit)
+    said = said_within(limit);
   INFO(said[0]);
   INFO(said[2]);
   REQUIRE(said[1] == "elsewhere");
   for (const auto rank : {0, 2}) {
     REQUIRE(said[static_cast<std::size_t>(rank)].find(": all_reduce: ") != std::string::npos);
-    REQUIRE(said[static_cast<std::size_t>(rank)].find("; rank 1 has not come") !=
-            std::string::npos);
+    REQUIRE(is_named(said[static_cast<std::size_t>(rank)]));
   }
 }
 
@@ -221,7 +231,7 @@ TEST_CASE("a rank that dies in a backward pass is an error of the others", "[tor
 TEST_CASE("a rank evaluates without the others", "[torch]") {
   const auto said = run_ranks(2, [](const environment& environment) -> std::string {
     process_group_options options;
-    options.collective_timeout = std::chrono::seconds(5);
+    options.collective_timeout = test_limit;
     auto group = process_group::join(environment, options);
     Net net;
     distributed_data_parallel parallel(group, *net);
