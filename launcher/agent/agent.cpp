@@ -316,11 +316,16 @@ void agent::step(const core::agent_event& event) {
 
 void agent::arm_timer() {
   const std::optional<time_point> due = machine_->next_deadline();
+  // Of a deadline that stays, too: else the loop is late from now on, however soon it turns.
+  if (due) {
+    lateness_.expect(std::max(*due, std::chrono::steady_clock::now()));
+  } else {
+    lateness_.expect_nothing();
+  }
   if (due == armed_for_) return;
   armed_for_ = due;
   timer_.cancel();
-  if (!due) return lateness_.expect_nothing();
-  lateness_.expect(std::max(*due, std::chrono::steady_clock::now()));
+  if (!due) return;
   timer_.expires_at(*due);
   timer_.async_wait([this, due = *due](boost::system::error_code error) {
     // A wake-up that was queued before the timer was set again is not for this deadline.

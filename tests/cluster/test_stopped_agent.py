@@ -85,6 +85,21 @@ def test_an_agent_that_is_stopped_for_a_moment_keeps_its_workers(cluster):
     cluster.nothing_left(but=[daemon])
 
 
+def test_an_agent_that_stood_still_while_workers_were_to_end_kills_them_in_time(cluster):
+    """What it has lost counts once: else the workers' grace would never be over."""
+    agent = cluster.agent("", workers=2, conf=f"{NONE_IS_LOST},stop_grace=4",
+                          environment={"DDPRUN_TEST_TERM": "ignore"})
+    cluster.started(1, 2)
+    cluster.order(1, "exit 3")
+    wait_for("rank 0 to be asked to end", lambda: cluster.events("term"))
+    agent.kill(signal.SIGSTOP)
+    time.sleep(2)  # past a heartbeat, so it wakes up late
+    agent.kill(signal.SIGCONT)
+    assert agent.wait() == 3
+    assert "rank 0 had to be killed" in agent.err(), agent.err()
+    cluster.nothing_left()
+
+
 def test_a_guardian_that_stands_still_is_replaced_and_the_new_one_knows_the_limit(cluster):
     # 8 s without a beat is the limit; one that does not read for 3 s is replaced
     daemon, (a, b) = two_nodes(cluster, workers=1, conf="node_timeout=10")
