@@ -2,15 +2,19 @@
 with PyTorch itself over Gloo."""
 
 import _thread
+import ctypes
 import importlib
 import json
+import os
 import re
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.test_hangs_across import nodes
 from tests.support.standing_script import line_of
 
 pytest.importorskip("torch", reason="PyTorch is not installed here")
@@ -105,6 +109,24 @@ def test_ranks_that_wait_in_different_collectives_are_told(cluster, tmp_path, ca
     assert ("; ranks called different collectives as #4: rank 1 " + told[1] +
             ", ranks 0 and 2 " + told[0]) in agent.err()
     cluster.nothing_left()
+
+
+def test_nodes_tell_each_other_in_which_collective_their_ranks_wait(cluster, tmp_path):
+    script = write(tmp_path, """
+        if rank == 1:
+            dist.barrier(group=None)
+        else:
+            dist.all_reduce(torch.ones(1024))
+        time.sleep(3600)
+    """)
+    _, agents = nodes(cluster, 2, script, "--hang-timeout", 10)
+    for agent in agents:
+        assert agent.wait(LIMIT) == 0, agent.err()
+        told = re.search("no rank of this run has moved for .*", agent.err()).group()
+        for rank, name, call in ((0, "all_reduce", "ones(1024)"), (1, "barrier", "(group=None)")):
+            line = line_of(script, call)
+            assert f"rank {rank} waited in {name} #4, work (train.py:{line})" in told
+    cluster.nothing_left(but=cluster.programs[:1])
 
 
 def test_of_a_warm_worker_the_collective_is_known_too(cluster, tmp_path):
@@ -271,6 +293,48 @@ def test_the_server_takes_little_of_the_threads_that_are_left(monkeypatch, tmp_p
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert server._is_modest(8, str(tmp_path)) == is_modest
+
+
+class OlderKernel:
+    """A libc for which there is no close_range()."""
+
+    def __init__(self, may_unshare):
+        self.unshare = ctypes.CDLL(None).unshare if may_unshare else lambda flags: -1
+
+    @staticmethod
+    def syscall(*call):
+        return -1
+
+
+@pytest.mark.parametrize("may_unshare", [True, False])
+def test_a_thread_leaves_the_descriptors_of_the_others(monkeypatch, may_unshare):
+    monkeypatch.syspath_prepend(ROOT / "launcher" / "evidence")
+    server = importlib.import_module("ddprun_server")
+    read, write = os.pipe()
+    seen = []
+
+    def leave():
+        seen.append(server._leave_descriptors(OlderKernel(may_unshare), ctypes))
+        seen.append(is_open(write))
+        if seen[0]:
+            seen.append(is_open(1))
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    thread.join()
+    assert seen == ([True, False, False] if may_unshare else [False, True])
+    os.write(write, b"x")
+    assert os.read(read, 1) == b"x"
+    for one in (read, write):
+        os.close(one)
+
+
+def is_open(descriptor):
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 HOSTILE = {
