@@ -72,6 +72,7 @@ void agent::start_evidence() {
   given.stalls = [this](std::optional<stall> seen) {
     feed(core::ranks_stalled{workers_round_, std::move(seen)});
   };
+  given.hangs = [this](const std::optional<hung_rank>& who) { tell_hook(events_.hangs(who)); };
   given.memory_files = [this] {
     std::vector<std::string> files = own_oom_counters();
     const std::string folder = reaper_.cgroup_path();

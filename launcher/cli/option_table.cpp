@@ -324,7 +324,8 @@ constexpr std::array own_options = {
         apply_placeholders},
     row{{"on-event", "COMMAND", "Failures",
          "run by /bin/sh -c on each event, which it reads as JSON from standard\n"
-         "input: round_started, round_failed, recovered, ended; 30 s at most"},
+         "input: round_started, recovered, hang, hang_over, round_failed,\n"
+         "ended; 30 s at most"},
         apply_on_event},
     row{{"master-addr", "ADDRESS", "Rendezvous",
          "several nodes: where they meet, at --master-port, if no endpoint is\n"

@@ -48,7 +48,10 @@ evidence_keeper::evidence_keeper(boost::asio::any_io_executor executor, spawner&
   given.stands = [this](const std::string& sentence, duration still_for) {
     hear_stand(sentence, still_for);
   };
-  given.stalls = outside_.stalls;
+  given.stalls = [this](std::optional<stall> seen) {
+    if (!seen) outside_.hangs(std::nullopt);
+    outside_.stalls(std::move(seen));
+  };
   watch_ = std::make_unique<rank_watch>(executor, values, std::move(given));
 }
 
@@ -217,12 +220,15 @@ void evidence_keeper::hear_hang(const hang_verdict& verdict, duration still_for)
 }
 
 void evidence_keeper::name_hung(const core::name_hung& found) {
-  if (found.round == round_ && watch_ && watch_->is_stalled())
-    end_hung(found.who.rank, found.who.text);
+  if (found.round != round_ || !watch_ || !watch_->is_stalled()) return;
+  if (!found.is_here) return outside_.hangs(found.who);
+  end_hung(found.who.rank, found.who.text);
 }
 
 void evidence_keeper::end_hung(std::uint32_t rank, const std::string& text) {
+  const std::string who = "rank " + std::to_string(rank) + " hangs";
   if (!options_.hang_limit) {
+    outside_.hangs(hung_rank{rank, who + ": " + text});
     return outside_.say(note_level::warning,
                         text + "; --hang-timeout SECONDS ends a rank that hangs");
   }
@@ -231,8 +237,9 @@ void evidence_keeper::end_hung(std::uint32_t rank, const std::string& text) {
     hung_[one.pid] = text;
     take_evidence(round_);
     watch_->end();
-    outside_.say(note_level::warning,
-                 "rank " + std::to_string(one.rank) + " hangs and is ended: " + text);
+    const std::string line = who + " and is ended: " + text;
+    outside_.say(note_level::warning, line);
+    outside_.hangs(hung_rank{rank, line});
     return outside_.kill(one.pid);
   }
 }

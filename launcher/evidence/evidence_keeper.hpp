@@ -54,9 +54,11 @@ class evidence_keeper {
     std::function<void(int signal)> signal_workers;
     std::function<void(pid_t worker)> kill;                 // and its process group
     std::function<void(std::optional<stall> seen)> stalls;  // see rank_watch
-    std::function<std::vector<std::string>()>
-        memory_files;                             // of the memory cgroups, with event counts
-    std::function<std::string()> attempt_folder;  // of the round's log files; empty: none
+    // Told to the user: a rank hangs; none: one of this node's ranks moves again. Either may come
+    // twice.
+    std::function<void(const std::optional<hung_rank>& who)> hangs;
+    std::function<std::vector<std::string>()> memory_files;  // with counts, of cgroups
+    std::function<std::string()> attempt_folder;  // with the round's log files; empty: none
   };
 
   evidence_keeper(boost::asio::any_io_executor executor, spawner& inner, keeper_options options,
@@ -99,7 +101,7 @@ class evidence_keeper {
   void take_facts(round_number round);
 
   // The daemon has compared all nodes of the round and names a rank. One of our ranks may have
-  // moved since.
+  // moved since. A rank of another node is only reported.
   void name_hung(const core::name_hung& found);
   // The caller kills this worker because it hangs, for the reason `why`.
   void count_as_hung(pid_t worker, const std::string& why) { hung_[worker] = why; }

@@ -254,7 +254,7 @@ void rank_watch::consider_hang() {
   }
   if (still_for < limit) {
     stood_.reset();
-    if (std::exchange(is_told_, false) && !sees_all_) outside_.stalls(std::nullopt);
+    if (std::exchange(is_told_, false)) outside_.stalls(std::nullopt);
     return;
   }
   if (is_told_ || is_comparing_) return;
@@ -293,7 +293,7 @@ void rank_watch::judge(const node_evidence& first, duration still_for) {
   } else if (options_.hang_limit) {
     outside_.stands(sentence_of(*gathered_), still_for);
   }
-  if (is_on_ && !sees_all_) outside_.stalls(seen);
+  if (is_on_) outside_.stalls(seen);
 }
 
 }  // namespace ddprun::launcher::evidence

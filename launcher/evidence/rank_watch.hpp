@@ -62,8 +62,7 @@ class rank_watch {
     std::function<void(const hang_verdict& verdict, duration still_for)> hangs;
     // The same, but this node cannot tell which rank it is. Each is reported once per stretch.
     std::function<void(const std::string& sentence, duration still_for)> stands;
-    // In a round of several nodes, after `hangs` or `stands`: where each rank is. None: a rank has
-    // moved again.
+    // After either of them, or instead of them: where each rank is. None: a rank has moved again.
     std::function<void(std::optional<stall> seen)> stalls;
   };
 

@@ -16,6 +16,10 @@ std::string event_json(const run_event& event, const std::string& run_id, const 
   object["restarts_used"] = event.restarts_used;
   object["restarts_max"] = event.restarts_max;
   if (!event.members.empty()) object["members"] = event.members;
+  if (event.kind == run_event_kind::hang) {
+    if (event.rank) object["rank"] = *event.rank;
+    object["text"] = event.text;
+  }
   if (event.kind == run_event_kind::ended) {
     object["exit_code"] = event.exit_code;
     object["text"] = event.text;

@@ -12,6 +12,10 @@ std::string_view to_string(run_event_kind kind) {
       return "round_started";
     case run_event_kind::recovered:
       return "recovered";
+    case run_event_kind::hang:
+      return "hang";
+    case run_event_kind::hang_over:
+      return "hang_over";
     case run_event_kind::round_failed:
       return "round_failed";
     case run_event_kind::ended:
@@ -37,6 +41,7 @@ void run_events::enter(round_number round, const assignment& assigned, const std
   leads_ = assigned.group_rank == 0;
   members_ = members;
   restarts_used_ = restarts_used;
+  hangs_ = false;
 }
 
 std::vector<run_event> run_events::started(round_number round) {
@@ -44,6 +49,17 @@ std::vector<run_event> run_events::started(round_number round) {
   std::vector<run_event> events = {event_of(run_event_kind::round_started)};
   if (std::exchange(has_failed_, false)) events.push_back(event_of(run_event_kind::recovered));
   return events;
+}
+
+std::vector<run_event> run_events::hangs(const std::optional<hung_rank>& who) {
+  if (who.has_value() == hangs_) return {};
+  hangs_ = who.has_value();
+  run_event event = event_of(who ? run_event_kind::hang : run_event_kind::hang_over);
+  if (who) {
+    event.rank = who->rank;
+    event.text = who->text;
+  }
+  return {std::move(event)};
 }
 
 std::vector<run_event> run_events::over(const round_report& report, const std::string& output) {

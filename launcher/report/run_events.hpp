@@ -2,6 +2,9 @@
 //
 //   round_started   all workers of this node run in a round
 //   recovered       the same, if the round before had failed; follows round_started
+//   hang            a rank hangs, or is ended because it does: on its node, and, where that cannot
+//                   tell by itself, on the node of rank 0, too; once until a rank there moves again
+//   hang_over       a rank of this node moves again; follows hang, in the same round
 //   round_failed    a round is over, and something had failed in it
 //   ended           this node leaves, with the run or alone
 #pragma once
@@ -16,7 +19,7 @@
 
 namespace ddprun::launcher {
 
-enum class run_event_kind { round_started, recovered, round_failed, ended };
+enum class run_event_kind { round_started, recovered, hang, hang_over, round_failed, ended };
 
 std::string_view to_string(run_event_kind kind);
 
@@ -27,10 +30,11 @@ struct run_event {
   std::uint32_t restarts_used = 0;
   std::uint32_t restarts_max = 0;
   std::string members;                 // which ranks are where; empty: unknown
+  std::optional<std::uint32_t> rank;   // hang
   std::optional<round_report> report;  // round_failed
   std::string output;                  // for round_failed: where the root cause's output is
   int exit_code = 0;                   // for ended
-  std::string text;                    // for ended: why
+  std::string text;                    // for ended: why; for hang: who hangs, and where all stand
 };
 
 // A line of JSON with its newline (PROTOCOL.md, "Reports").
@@ -45,6 +49,9 @@ class run_events {
              std::uint32_t restarts_used);
   // All workers of the round run.
   std::vector<run_event> started(round_number round);
+  // A rank of the round hangs; none: a rank here moves again. Nothing is returned for what changes
+  // nothing.
+  std::vector<run_event> hangs(const std::optional<hung_rank>& who);
   std::vector<run_event> over(const round_report& report, const std::string& output);
   // Returns nothing for a node that was refused: the run is not its own.
   std::vector<run_event> left(int exit_code, const std::string& text);
@@ -60,6 +67,7 @@ class run_events {
   std::string members_;
   std::uint32_t restarts_used_ = 0;
   bool has_failed_ = false;  // whether the last finished round has failed
+  bool hangs_ = false;       // a rank, of the round that runs
 };
 
 }  // namespace ddprun::launcher

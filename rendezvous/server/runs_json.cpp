@@ -70,6 +70,12 @@ json to_json(const core::run_view& value, std::size_t first) {
   object["instance"] = to_string(session_id{0, value.instance}).substr(16);
   object["phase"] = to_string(value.phase);
   object["why"] = value.why;
+  if (value.stall) {
+    json& stall = object["stall"];
+    if (value.stall->rank) stall["rank"] = *value.stall->rank;
+    stall["for_s"] = static_cast<double>(to_micros(value.stall->stood)) / 1e6;
+    stall["text"] = value.stall->text;
+  }
   object["round"] = value.round;
   object["restarts_used"] = value.restarts_used;
   object["restarts_forgiven"] = value.restarts_forgiven;

@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 
-from tests.support.cluster import wait_for
+from tests.support.cluster import get, wait_for
 from tests.support.standing_script import line_of, write
 
 LIMIT = 300  # PyTorch is imported
@@ -25,6 +25,21 @@ def start(cluster, script, *options, workers=3, name="node", **more):
     return cluster.agent(name, "--max-restarts", 1, "--max-quick-failures", 0, *options,
                          workers=workers, command=[script],
                          environment={"PYTHON_EXEC": sys.executable}, **more)
+
+
+def told_to(file):
+    """The option, and a function: what it has been told so far."""
+    return (("--on-event", f"cat >>{file}"),
+            lambda: [json.loads(line) for line in file.read_text().splitlines()]
+            if file.exists() else [])
+
+
+def of_hangs(events):
+    return [one for one in events if one["event"].startswith("hang")]
+
+
+def run_shown(daemon):
+    return json.loads(get(daemon.port, "/api/v1/runs")[1])["runs"][0]
 
 
 def two_nodes(cluster, script, limit, workers):
@@ -42,7 +57,8 @@ def two_nodes(cluster, script, limit, workers):
 def test_a_rank_that_the_others_wait_for_is_named_and_ended(cluster, tmp_path):
     script = write(tmp_path, SLEEPS)
     report = tmp_path / "report"
-    agent = start(cluster, script, "--hang-timeout", 3, "--report", report)
+    hook, events = told_to(tmp_path / "events")
+    agent = start(cluster, script, "--hang-timeout", 3, "--report", report, *hook)
     assert agent.wait() == 0, agent.err()
     line = line_of(script, "sleep(3600)")
     waits = line_of(script, "all_reduce(step, limit)")
@@ -54,6 +70,9 @@ def test_a_rank_that_the_others_wait_for_is_named_and_ended(cluster, tmp_path):
     beginning = "node: rank 2 (local rank 2) hung: no rank of this node has moved for "
     assert cause["sentence"].startswith(beginning)
     assert cause["sentence"].endswith(sentence)
+    (hang,) = of_hangs(events())
+    assert hang["text"].startswith("rank 2 hangs and is ended: no rank of this node has moved for ")
+    assert hang["rank"] == 2 and hang["text"].endswith(sentence)
     assert last["outcome"] == "succeeded" and last["restarts_used"] == 1
     assert "hung: no rank of this node has moved for" in agent.err() and sentence in agent.err()
     assert agent.out().count("attempt 1 has ended well") == 3
@@ -176,30 +195,49 @@ def test_ranks_that_train_with_gloo_wait_for_the_one_in_its_forward(cluster, tmp
 
 
 def test_by_default_a_hang_is_named_and_nobody_is_ended(cluster, tmp_path):
+    """Who is paged by --on-event or looks at the daemon's page hears of it, and of its end."""
     script = write(tmp_path, """
         if rank == 2 and step == 1:
             while not (folder / "go").exists():
                 time.sleep(0.1)
+            while not (folder / "on").exists():
+                sum(range(10000))
     """)
-    agent = start(cluster, script)
+    daemon = cluster.daemon()
+    hook, events = told_to(tmp_path / "events")
+    agent = start(cluster, script, *hook, endpoint=f"127.0.0.1:{daemon.port}")
     line = line_of(script, "time.sleep(0.1)")
-    agent.says("no rank of this node has moved for .*: rank 2 stood in forward "
-               rf"\(train.py:{line}\) while ranks 0 and 1 waited in all_reduce, .*; "
-               "--hang-timeout SECONDS ends a rank that hangs")
+    stood = (rf"rank 2 stood in forward \(train.py:{line}\) while ranks 0 and 1 waited in "
+             "all_reduce, ")
+    agent.says(f"no rank of this node has moved for .*: {stood}.*; --hang-timeout SECONDS ends a "
+               "rank that hangs")
+    (hang,) = wait_for("the event", lambda: of_hangs(events()))
+    assert (hang["event"], hang["rank"], hang["leads"], hang["round"]) == ("hang", 2, True, 1)
+    assert re.match(f"rank 2 hangs: no rank of this node has moved for .* s: {stood}", hang["text"])
+    stall = wait_for("the daemon to show it", lambda: run_shown(daemon).get("stall"))
+    assert stall["rank"] == 2 and stall["for_s"] >= 20
+    assert re.match(f"rank 2 hangs: no rank of this run has moved for .* s: {stood}", stall["text"])
+    assert stall["text"] in run_shown(daemon)["why"]
     (cluster.folder / "go").touch()
+    wait_for("the event that it is over", lambda: len(of_hangs(events())) == 2)
+    assert "stall" not in run_shown(daemon)
+    (cluster.folder / "on").touch()
     assert agent.wait() == 0, agent.err()
+    assert [one["event"] for one in events()] == ["round_started", "hang", "hang_over", "ended"]
     assert agent.err().count("no rank of this node has moved") == 1
     assert agent.out().count("attempt 0 has ended well") == 3
-    cluster.nothing_left()
+    cluster.nothing_left(but=[daemon])
 
 
 def test_of_a_hang_that_nobody_asks_for_nothing_is_said(cluster, tmp_path):
     script = write(tmp_path, SLEEPS)
-    agent = start(cluster, script, "--hang-timeout", "off")
+    hook, events = told_to(tmp_path / "events")
+    agent = start(cluster, script, "--hang-timeout", "off", *hook)
     wait_for("rank 2 to stand", (cluster.folder / "stands.0.2").exists)
     agent.kill(signal.SIGTERM)
     assert agent.wait() == 128 + signal.SIGTERM
     assert "moved" not in agent.err() and "hang" not in agent.err()
+    assert not of_hangs(events())
     cluster.nothing_left()
 
 

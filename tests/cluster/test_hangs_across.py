@@ -3,11 +3,13 @@ wait for: together they do."""
 
 import json
 import os
+import re
 import sys
 
 import pytest
 
-from tests.cluster.test_hangs import SLEEPS
+from tests.cluster.test_hangs import SLEEPS, of_hangs, run_shown, told_to
+from tests.support.cluster import wait_for
 from tests.support.standing_script import line_of, write
 
 
@@ -60,13 +62,27 @@ def test_by_default_the_rank_is_named_on_its_node_and_on_the_leaders(cluster, tm
         if rank == 1 and step == 1:
             while not (folder / "go").exists():
                 time.sleep(0.1)
+            while not (folder / "on").exists():
+                sum(range(10000))
     """)
-    _, agents = nodes(cluster, 3, script)
+    hook, events = told_to(tmp_path / "events")
+    daemon, agents = nodes(cluster, 3, script, *hook)
     named = (r"no rank of this run has moved for .*: rank 1 stood in forward \(train.py:[0-9]+\) "
              "while ranks 0 and 2 waited in all_reduce, ")
     agents[1].says(named + ".*; --hang-timeout SECONDS ends a rank that hangs")
     agents[0].says("rank 1 hangs: " + named)
+    wait_for("both nodes' events", lambda: len(of_hangs(events())) == 2)
+    told = of_hangs(events())
+    assert sorted((one["event"], one["node"], one["leads"], one["rank"]) for one in told) == [
+        ("hang", "a", True, 1), ("hang", "b", False, 1)]
+    for one in told:
+        assert re.match("rank 1 hangs: " + named, one["text"])
+    stall = run_shown(daemon)["stall"]
+    assert stall["rank"] == 1 and re.match("rank 1 hangs: " + named, stall["text"])
     (cluster.folder / "go").touch()
+    wait_for("b to say that it is over", lambda: any(
+        one["event"] == "hang_over" and one["node"] == "b" for one in events()))
+    (cluster.folder / "on").touch()
     for agent in agents:
         assert agent.wait() == 0, agent.err()
         assert "attempt 0 has ended well" in agent.out()

@@ -183,7 +183,7 @@ void agent::look_at_node(round_number round, duration after) {
 
 void agent::apply(const core::name_hung& effect) {
   world_.trace([&] { return greeting_.node + " hears: " + effect.who.text; });
-  if (world_.on_hung) world_.on_hung(*this, effect);
+  if (world_.on_hung && effect.is_here) world_.on_hung(*this, effect);
 }
 
 void agent::apply(const core::agent_note& effect) {

@@ -118,8 +118,7 @@ struct node_checked {
   std::string unhealthy;
 };
 
-// None of this node's ranks has moved for `stall.age`; no stall: one has moved again. Only in
-// rounds with other nodes.
+// None of this node's ranks has moved for `stall.age`; no stall: one has moved again.
 struct ranks_stalled {
   round_number round = 0;
   std::optional<ddprun::stall> stall;
@@ -228,11 +227,13 @@ struct end_survivors {};
 struct check_node {
   round_number round = 0;
 };
-// According to all nodes of the round, this rank of this node hangs: kill it if the user has asked
-// for that and no rank has moved since; otherwise name it.
+// According to all nodes of the round, this rank hangs. One of this node's is killed if the user
+// has asked for that and no rank has moved since; otherwise it is named. Of one of another node
+// only the leader's node hears, which has already said so (agent_note).
 struct name_hung {
   round_number round = 0;
   hung_rank who;
+  bool is_here = true;
 };
 // One line for the person at this node.
 struct agent_note {

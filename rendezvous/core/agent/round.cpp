@@ -200,18 +200,17 @@ void agent::state::handle(const ranks_stalled& event) {
   if (local.stall.set(event.stall, real_now)) changed = true;
 }
 
-// The leader's node is told, too, because that is where people look.
+// The leader's node is told, too, because that is where people look. Its own ranks stand still, as
+// those of all nodes do: its shell knows when that is over.
 void agent::state::hear_hung(const desired& message) {
   const bool is_of_this = message.phase == desired_phase::run &&
                           message.instance == local.instance() && message.round == local.number();
   if (!message.hung || !is_of_this || local.phase() != member_phase::running) return;
   const std::uint32_t first = local.assignment()->rank_first;
   const std::uint32_t rank = message.hung->rank;
-  if (rank >= first && rank - first < options.greeting.worker_count) {
-    emit(name_hung{local.number(), *message.hung});
-  } else {
-    note(note_level::warning, message.hung->text);
-  }
+  const bool is_here = rank >= first && rank - first < options.greeting.worker_count;
+  if (!is_here) note(note_level::warning, message.hung->text);
+  emit(name_hung{local.number(), *message.hung, is_here});
 }
 
 bool local_round::is_leader() const {

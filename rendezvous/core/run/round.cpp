@@ -13,6 +13,7 @@
 #include <csignal>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -399,6 +400,7 @@ void round_memberships::check() const {
 namespace {
 
 constexpr std::size_t sentence_bytes_max = 500;
+constexpr std::string_view cannot_tell = "; cannot tell which rank hangs";
 
 // The stall of a running member; none: its ranks move, or nobody watches them.
 const std::optional<stall>& stall_of(const current_instance& current, const round_numbers& rounds,
@@ -410,6 +412,51 @@ const std::optional<stall>& stall_of(const current_instance& current, const roun
   const bool runs = said.instance == current.id && said.round == rounds.newest() &&
                     said.phase == member_phase::running;
   return runs ? said.stall : none;
+}
+
+// What nodes whose ranks stand still have said together.
+struct common_stall {
+  std::vector<stalled_ranks> ranks;
+  stall_scope scope{true, false};
+  duration stood = duration::max();
+
+  // False: it has said nothing of its ranks, which may move.
+  bool add(const std::optional<stall>& said, const membership& of) {
+    if (!said) return false;
+    auto own = within(said->ranks, of.rank_first(), of.holder()->greeting.worker_count);
+    if (own.empty()) return false;
+    stood = std::min(stood, said->age);
+    // No person has set a learnt limit, so it counts only if some rank waits in a collective.
+    scope.needs_waiting = scope.needs_waiting || said->is_learnt;
+    std::move(own.begin(), own.end(), std::back_inserter(ranks));
+    return true;
+  }
+
+  std::string sentence() const {
+    return std::string(first_of(sentence_of(ranks), sentence_bytes_max));
+  }
+  std::string text(const std::string& whose) const {
+    const std::string all = sentence();
+    return "no rank of " + whose + " has moved for " + to_text(stood) +
+           (all.empty() ? "" : ": " + all);
+  }
+};
+
+// None: one node without a stall is enough to name nobody, because the others may be waiting for
+// its ranks.
+std::optional<common_stall> stall_of_all(const current_instance& current,
+                                         const round_numbers& rounds,
+                                         const round_memberships& memberships) {
+  common_stall all;
+  for (const membership& one : memberships) {
+    if (one.has_succeeded()) continue;
+    if (!all.add(stall_of(current, rounds, one), one)) return std::nullopt;
+  }
+  return all;
+}
+
+std::string hung_text(std::uint32_t rank, const std::string& text) {
+  return "rank " + std::to_string(rank) + " hangs: " + text;
 }
 
 }  // namespace
@@ -427,31 +474,33 @@ void hear_stall(entered_phase& phase, const round_memberships& memberships, mach
 }
 
 void run::state::look_at_stalls() {
-  std::vector<stalled_ranks> ranks;
-  stall_scope scope{true, false};
-  duration stood = duration::max();
-  bool do_all_stand = phase == run_phase::running;
+  const auto found =
+      phase == run_phase::running ? stall_of_all(current, rounds, memberships) : std::nullopt;
+  if (!phase.stalls().look(found.has_value()) || !found || found->ranks.empty()) return;
+  const std::string text = found->text("this run");
+  if (const auto hung = rank_that_hangs(found->ranks, found->scope))
+    return tell_hung(current, rounds, memberships, out, *hung, text);
+  if (!found->sentence().empty()) out.note(note_level::warning, text + std::string(cannot_tell));
+}
+
+// While ranks move it costs a look at each member, at most.
+std::optional<stall_view> run::state::stall_seen() const {
+  if (phase != run_phase::running) return std::nullopt;
+  const auto view_of = [](const common_stall& seen, const std::string& whose) {
+    const auto hung = rank_that_hangs(seen.ranks, seen.scope);
+    const std::string text = seen.text(whose);
+    return stall_view{hung, seen.stood,
+                      hung ? hung_text(*hung, text) : text + std::string(cannot_tell)};
+  };
+  const auto all = stall_of_all(current, rounds, memberships);
+  if (all && !all->ranks.empty()) return view_of(*all, "this run");
   for (const membership& one : memberships) {
-    if (!do_all_stand) break;
-    if (one.has_succeeded()) continue;
-    const auto& said = stall_of(current, rounds, one);
-    std::vector<stalled_ranks> own;
-    if (said) own = within(said->ranks, one.rank_first(), one.holder()->greeting.worker_count);
-    // One node without a stall is enough to name nobody: the others may be waiting for its ranks.
-    do_all_stand = !own.empty();
-    if (own.empty()) break;
-    stood = std::min(stood, said->age);
-    // No person has set a learnt limit, so it counts only if some rank waits in a collective.
-    scope.needs_waiting = scope.needs_waiting || said->is_learnt;
-    std::move(own.begin(), own.end(), std::back_inserter(ranks));
+    common_stall own;
+    own.scope.sees_all = false;
+    if (one.has_succeeded() || !own.add(stall_of(current, rounds, one), one)) continue;
+    if (rank_that_hangs(own.ranks, own.scope)) return view_of(own, one.holder()->label());
   }
-  if (!phase.stalls().look(do_all_stand) || ranks.empty()) return;
-  const std::string sentence(first_of(sentence_of(ranks), sentence_bytes_max));
-  const std::string text = "no rank of this run has moved for " + to_text(stood) +
-                           (sentence.empty() ? "" : ": " + sentence);
-  const auto hung = rank_that_hangs(ranks, scope);
-  if (hung) return tell_hung(current, rounds, memberships, out, *hung, text);
-  if (!sentence.empty()) out.note(note_level::warning, text + "; cannot tell which rank hangs");
+  return std::nullopt;
 }
 
 void tell_hung(const current_instance& current, const round_numbers& rounds,
@@ -466,11 +515,10 @@ void tell_hung(const current_instance& current, const round_numbers& rounds,
     if (!is_its && one.group_rank() != 0) continue;
     ddprun::desired value = base_desired(current, rounds, out, desired_phase::run);
     value.assignment = assignment_of(current, one);
-    value.hung =
-        hung_rank{rank, is_its ? text : "rank " + std::to_string(rank) + " hangs: " + text};
+    value.hung = hung_rank{rank, is_its ? text : hung_text(rank, text)};
     out.want(*member, finished(std::move(value)));
   }
-  out.note(note_level::warning, "rank " + std::to_string(rank) + " hangs: " + text);
+  out.note(note_level::warning, hung_text(rank, text));
 }
 
 }  // namespace ddprun::core

@@ -155,6 +155,13 @@ struct member_view {
   duration since_heard{};
 };
 
+// No rank of the newest round moves, or none of a node that can tell by itself which rank hangs.
+struct stall_view {
+  std::optional<std::uint32_t> rank;  // that the others wait for; none: it cannot be told
+  duration stood{};                   // since one has moved, as the nodes have said last
+  std::string text;                   // both, and where all stand
+};
+
 struct run_view {
   std::string run_id;
   instance_id instance = 0;
@@ -173,6 +180,7 @@ struct run_view {
   std::optional<cause> root_cause;    // of the newest round that ended
   std::vector<round_report> reports;  // of rounds that are over, the newest last, without tails
   std::string why;
+  std::optional<stall_view> stall;  // none: ranks move, or nobody watches them
   std::size_t member_count = 0;
   std::vector<member_view> members;  // those that were asked for; by group rank, then by join order
 };

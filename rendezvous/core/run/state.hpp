@@ -163,6 +163,7 @@ struct run::state {
   bool waits_for_cause();
   void on_failure_grace_over();
   void look_at_stalls();
+  std::optional<stall_view> stall_seen() const;
 
   // stop.cpp: rules 4 and 6, liveness and fencing.
   void end_round(const cause* trigger, duration grace, std::string text, bool is_free = false);

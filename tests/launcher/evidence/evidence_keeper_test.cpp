@@ -58,6 +58,7 @@ struct asked_round {
     with.signal_workers = [](int) {};
     with.kill = [](pid_t) {};
     with.stalls = [](std::optional<stall>) {};
+    with.hangs = [](const std::optional<hung_rank>&) {};
     with.memory_files = [] { return std::vector<std::string>(); };
     with.attempt_folder = [this] { return attempt; };
     return with;

@@ -276,6 +276,10 @@ TEST_CASE("ranks that say nothing are told of at their limit, and one that is st
   REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.named.has_value(); }));
   CHECK(ranks.named->rank == 1);
   CHECK(ranks.named->words == "it was stopped (state T)");
+  // A daemon shows it, though no other node waits for its word.
+  REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.stalled.size() == 2; }));
+  REQUIRE(ranks.stalled[1]);
+  CHECK(ranks.stalled[1]->ranks.back().kind == stall_kind::stopped);
 }
 
 TEST_CASE("in a round of several nodes it is said where ranks stand, and that one moves again") {

@@ -59,6 +59,26 @@ TEST_CASE("what recovers is the first round that runs, and only after a failure"
   CHECK(kinds(events.started(4)) == "round_started");
 }
 
+TEST_CASE("a hang is told once, and that it is over, in its round") {
+  run_events events(3);
+  events.enter(1, {}, "ranks 0-1 on a", 0);
+  events.started(1);
+  CHECK(events.hangs(std::nullopt).empty());
+  const auto told = events.hangs(hung_rank{1, "rank 1 hangs: because"});
+  CHECK(kinds(told) == "hang");
+  CHECK(events.hangs(hung_rank{1, "rank 1 hangs, as the other nodes say, too"}).empty());
+  CHECK(kinds(events.hangs(std::nullopt)) == "hang_over");
+  CHECK(events.hangs(std::nullopt).empty());
+  CHECK(event_json(told[0], "job1", "a") ==
+        R"({"event":"hang","run_id":"job1","node":"a","leads":true,"round":1,"restarts_used":0,)"
+        R"("restarts_max":3,"members":"ranks 0-1 on a","rank":1,"text":"rank 1 hangs: because"})"
+        "\n");
+  CHECK(kinds(events.hangs(hung_rank{0, "rank 0 hangs"})) == "hang");
+  events.enter(2, {}, "ranks 0-1 on a", 1);
+  CHECK(events.hangs(std::nullopt).empty());  // that was in the round before
+  CHECK(kinds(events.hangs(hung_rank{0, "rank 0 hangs"})) == "hang");
+}
+
 TEST_CASE("a node that was turned away has no end of the run to tell") {
   run_events events(3);
   CHECK(events.left(refused_exit_code, "run job1 is full").empty());

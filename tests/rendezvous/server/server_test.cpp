@@ -282,6 +282,20 @@ TEST_CASE("many runs are listed page by page, and their members share the page")
   CHECK(server::from_url("%zz%4") == "%zz%4");
 }
 
+TEST_CASE("a run whose ranks stand still is shown with who hangs, if that can be told") {
+  server::runs_page page;
+  page.runs.resize(2);
+  page.runs[0].stall = core::stall_view{2, 21500ms, "rank 2 hangs: no rank has moved"};
+  page.runs[1].stall = core::stall_view{std::nullopt, 21s, "no rank has moved"};
+  const std::string text = server::runs_json(page);
+  CHECK(text.find("\"stall\": {\n        \"rank\": 2,\n        \"for_s\": 21.5,\n        \"text\": "
+                  "\"rank 2 hangs: no rank has moved\"\n") != std::string::npos);
+  CHECK(text.find("\"stall\": {\n        \"for_s\": 21.0,") != std::string::npos);
+  page.runs.resize(1);
+  page.runs[0].stall.reset();
+  CHECK(server::runs_json(page).find("stall") == std::string::npos);
+}
+
 TEST_CASE("answers over HTTP leave the rounds most of the time") {
   server::http_pace pace;
   const time_point now{1h};

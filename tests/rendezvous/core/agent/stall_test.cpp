@@ -60,16 +60,19 @@ TEST_CASE("what is of another round, or of workers that end, is not said") {
   CHECK_FALSE(story.sent.stall);
 }
 
-TEST_CASE("a rank of this node that hangs is handed on, one of another node is said") {
+TEST_CASE("a rank that hangs is handed on, and one of another node is said, too") {
   stall_story story;
   story.hear_of(3);
   REQUIRE(story.all<name_hung>().size() == 1);
   CHECK(story.all<name_hung>().front().round == 1);
   CHECK(story.all<name_hung>().front().who.rank == 3);
+  CHECK(story.all<name_hung>().front().is_here);
+  CHECK_FALSE(story.did<agent_note>());
   CHECK(story.machine().phase() == member_phase::running);
   for (const std::uint32_t rank : {1U, 4U}) {
     story.hear_of(rank);
-    CHECK_FALSE(story.did<name_hung>());
+    REQUIRE(story.did<name_hung>());
+    CHECK_FALSE(story.all<name_hung>().front().is_here);
     REQUIRE(story.did<agent_note>());
     CHECK(story.all<agent_note>().front().text == "no rank of this run has moved for 20 s");
   }

@@ -52,6 +52,60 @@ TEST_CASE("when all nodes say that their ranks stand, the rank that the others w
   CHECK(story.view().phase == run_phase::running);
 }
 
+TEST_CASE("who hangs is shown while all stand, and what the nodes say together") {
+  stall_story story;
+  CHECK_FALSE(story.view().stall);
+  story.stand(*story.a, waiting(0, 1));
+  CHECK_FALSE(story.view().stall);  // the ranks of b move
+  story.stand(*story.b, elsewhere(2));
+  REQUIRE(story.view().stall);
+  CHECK(story.view().stall->rank == 2U);
+  CHECK(story.view().stall->stood == 21s);
+  CHECK(story.view().stall->text == "rank 2 hangs: " + sentence);
+  CHECK_THAT(story.view().why, Contains(" runs; rank 2 hangs: " + sentence + "; for "));
+  story.stand(*story.a, std::nullopt);
+  CHECK_FALSE(story.view().stall);
+  CHECK_THAT(story.view().why, !Contains("hangs"));
+}
+
+TEST_CASE("what a node can tell of its own ranks is shown while others move") {
+  stall_story story;
+  stall own = elsewhere(2);
+  own.is_learnt = true;
+  story.stand(*story.b, own);
+  CHECK_FALSE(story.view().stall);  // rank 3 is not told of: it may be waiting for a
+  own.ranks.push_back(waiting(3, 3).ranks[0]);
+  story.stand(*story.b, own);
+  REQUIRE(story.view().stall);
+  CHECK(story.view().stall->rank == 2U);
+  CHECK(story.view().stall->text ==
+        "rank 2 hangs: no rank of b has moved for 25 s: rank 2 stood in forward (train.py:9) while "
+        "rank 3 waited in all_reduce");
+  story.fail(*story.a, 1);
+  CHECK_FALSE(story.view().stall);  // the round is being stopped
+}
+
+TEST_CASE("a round of one node is shown with what that says, though it judges by itself") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(1, 1));
+  story.start_round();
+  stall own = waiting(0, 0);
+  own.is_learnt = true;
+  a.state.stall = own;
+  story.say(a);
+  story.pass(3s);
+  CHECK_FALSE(a.wanted.hung);
+  REQUIRE(story.view().stall);
+  CHECK(story.view().stall->rank == 0U);
+  CHECK(story.view().stall->text ==
+        "rank 0 hangs: no rank of this run has moved for 21 s: rank 0 waited in all_reduce");
+  a.state.stall->ranks = {{0, 0, stall_kind::unseen, "did not say where it stood"}};
+  story.say(a);
+  CHECK_FALSE(story.view().stall->rank);
+  CHECK(story.view().stall->text ==
+        "no rank of this run has moved for 21 s; cannot tell which rank hangs");
+}
+
 TEST_CASE("that is said once, and again only when a rank has moved meanwhile") {
   stall_story story;
   story.stand(*story.a, waiting(0, 1));
