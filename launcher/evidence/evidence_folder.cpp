@@ -27,6 +27,7 @@ std::string text_of_rank(const rank_evidence& one) {
   if (was_looked_at) {
     text += std::string("state ") + one.state;
     if (!one.wait_channel.empty()) text += ", in the kernel's " + one.wait_channel;
+    if (!one.awaited_file.empty()) text += ", for " + one.awaited_file;
     text += '\n';
   }
   if (one.step) text += "step " + std::to_string(one.step->number) + ", as it reported\n";

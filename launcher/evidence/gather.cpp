@@ -29,12 +29,30 @@ constexpr std::size_t spied_max = 8;  // at the same time
 constexpr std::size_t kernel_stack_bytes_max = 2048;
 constexpr std::size_t nccl_bytes_max = 64 * 1024;
 constexpr std::chrono::milliseconds source_limit{100};
+constexpr std::chrono::milliseconds awaited_file_limit{100};
 
 // Call it before the signal, which may wake the process.
 void look_at(rank_evidence& one) {
   one.state = processor_usage_of(one.pid).state;
-  one.wait_channel = text_of_file(proc_path(one.pid, "wchan"));
-  if (one.wait_channel == "0") one.wait_channel.clear();
+  kernel_wait now = kernel_wait_of(one.pid);
+  one.wait_channel = now.channel;
+  if (one.state == 'D') one.waits = std::move(now);
+}
+
+// After it has been asked, which has given it some time.
+void look_again(question& asked) {
+  bool is_one_silent = false;  // even this may hang as the rank does
+  for (rank_question& one : asked.ranks) {
+    rank_evidence& known = one.known;
+    if (!known.waits) continue;
+    const bool is_there = processor_usage_of(known.pid).state == 'D';
+    if (!is_there || kernel_wait_of(known.pid) != *known.waits) known.waits.reset();
+    if (!known.waits || is_one_silent) continue;
+    const auto file =
+        within(awaited_file_limit, [pid = known.pid] { return file_waited_for(pid); });
+    is_one_silent = !file;
+    known.awaited_file = file.value_or("");
+  }
 }
 
 struct open_request {
@@ -205,6 +223,7 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
   } else {
     ask_for_stacks(*asked, until);
   }
+  look_again(*asked);
   const bool has_nccl = find_variable(asked->environment, std::string(ras_variable)) != nullptr;
   if (has_nccl) look_for_gpu_waits(*asked);
   servers.take_records(*asked);

@@ -40,8 +40,7 @@ bool have_stood(const node_evidence& first, const node_evidence& second) {
   for (std::size_t index = 0; index < ranks.size(); ++index) {
     const char state = ranks[index].state;
     if (!stands_as_before(first.ranks[index], ranks[index])) return false;
-    // t: traced; ?: gone; Z: a zombie; D: blocked on a disk, which may be slow rather than hung.
-    if (state == 't' || state == '?' || state == 'Z' || state == 'D') return false;
+    if (state == 't' || state == '?' || state == 'Z') return false;
   }
   return true;
 }
@@ -61,10 +60,6 @@ std::optional<hang_verdict> judge_hang(const node_evidence& first, const node_ev
   const auto rank = rank_that_hangs(ranks, scope);
   if (!rank) return std::nullopt;
   hang_verdict found{*rank, ddprun::sentence_of(ranks)};
-  // The sentence has no words if there are no stacks; such a rank is named only if it is stopped.
-  for (const stalled_ranks& one : ranks) {
-    if (found.words.empty() && one.first == *rank) found.words = "it " + one.words;
-  }
   if (const std::string more = mismatch_sentence(second); !more.empty())
     found.words += (found.words.empty() ? "" : "; ") + more;
   return found;

@@ -1,11 +1,11 @@
 // Decides whether the ranks of this node hang, and which rank the others wait for.
 //
-// Two independent checks must agree. The first looks at the ranks from outside: a rank has moved if
-// since the last look it used the processor, read, wrote, printed, or was blocked on disk I/O. So a
-// first step that compiles, a checkpoint and an evaluation count as moves. If none of this node's
-// ranks has moved for the whole limit, the second check takes their stacks twice: both must be the
-// same, and no rank may be traced (by a debugger). Then the rules of
-// rendezvous/core/messages/stall.hpp tell which rank it is.
+// Two independent checks must agree. The first is what the ranks have done, seen from outside: a
+// rank has moved if it used the processor, read, wrote, printed, or began to wait for a disk since
+// the last look. So a first step that compiles, a checkpoint and an evaluation are moves.
+// Only when none of this node's ranks has moved for the whole limit, the second is asked: their
+// stacks, twice, which must be the same both times, and none of a rank that is traced (a debugger).
+// Then the rules of rendezvous/core/messages/stall.hpp say which rank it is.
 //
 // A node whose ranks all wait cannot see what other nodes' ranks do: it names no rank, and reports
 // to the daemon where its ranks are. If the limit is learnt, the named rank is not killed, because
@@ -59,8 +59,8 @@ struct hang_verdict {
   std::string words;       // "stood in forward (train.py:88) while ..."
 };
 
-// Tells whether two looks found the same ranks in the same places, none of them traced, dead, or
-// blocked on a disk.
+// Whether two looks have found the same ranks at the same places, none of them traced or at its
+// end. One in state D is at the same place if it is in the same wait.
 bool have_stood(const node_evidence& first, const node_evidence& second);
 
 // Tells whether the processor time of the `spinning` ranks (by process) counts for nothing, though

@@ -11,9 +11,21 @@ namespace {
 constexpr unsigned long long bytes_that_count = 64 * 1024;
 constexpr unsigned long long processor_share = 20;  // one in so many
 
-enum class move { none, computed, other };
+// Where the kernel does not count sleeps, only bytes show that one was another.
+bool is_same_wait(const process_usage& before, const process_usage& now) {
+  return before.waits && before.waits == now.waits &&
+         (now.waits->sleeps || before.bytes == now.bytes);
+}
 
 }  // namespace
+
+move move_between(const std::optional<process_usage>& before, const process_usage& now,
+                  unsigned long long ticks_that_count) {
+  if (!before) return move::other;
+  if (now.state == 'D' && !is_same_wait(*before, now)) return move::other;
+  if (now.bytes - before->bytes >= bytes_that_count) return move::other;
+  return now.ticks - before->ticks >= ticks_that_count ? move::computed : move::none;
+}
 
 movement look_for_moves(const movement_question& asked, const movement& before) {
   movement now;
@@ -27,10 +39,10 @@ movement look_for_moves(const movement_question& asked, const movement& before) 
     if (used.state == '?') return move::none;
     now.seen[pid] = used;
     const auto last = before.seen.find(pid);
-    if (last == before.seen.end() || used.state == 'D') return move::other;
-    if (used.bytes - last->second.bytes >= bytes_that_count) return move::other;
-    const bool has_computed = used.ticks - last->second.ticks >= ticks_that_count;
-    return has_computed && !asked.by_steps.contains(pid) ? move::computed : move::none;
+    const move made =
+        move_between(last == before.seen.end() ? std::nullopt : std::optional(last->second), used,
+                     ticks_that_count);
+    return made == move::computed && asked.by_steps.contains(pid) ? move::none : made;
   };
   const auto spins = [&](pid_t pid) {
     const auto sleeps = sleeps_of(pid);

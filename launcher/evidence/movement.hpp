@@ -1,6 +1,7 @@
-// Tells whether workers have moved since the last look: whether they used a twentieth of a
-// processor, read or wrote 64 KiB, or were blocked on a disk. The background threads of a waiting
-// rank (heartbeats, watchdogs) stay below that.
+// Whether workers have moved since the last look: used a twentieth of a processor, read or written
+// 64 KiB, or begun to wait in the kernel for a disk. What a waiting rank's own threads do
+// (heartbeats, watchdogs) is less. A wait that has lasted since the last look is no move: a file
+// server that is gone never ends it, and a disk that is slow ends many.
 //
 // Processes that a worker has started in its group count, too. They are looked at only if the
 // worker itself has not moved. A new process counts as a move.
@@ -16,11 +17,18 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <sys/types.h>
 #include <vector>
 
 namespace ddprun::launcher::evidence {
+
+enum class move { none, computed, other };
+
+// `before`: none: the process was not there. `ticks_that_count`: of processors, between the two.
+move move_between(const std::optional<process_usage>& before, const process_usage& now,
+                  unsigned long long ticks_that_count);
 
 struct main_thread_usage {
   unsigned long long sleeps = 0;

@@ -65,6 +65,7 @@ process_usage usage_of(pid_t pid) {
   if (found.state == '?') return found;
   const std::string io = text_of_file(proc_path(pid, "io"));  // empty without permission
   found.bytes = number_after(io, "rchar: ") + number_after(io, "wchar: ");
+  if (found.state == 'D') found.waits = kernel_wait_of(pid);
   return found;
 }
 

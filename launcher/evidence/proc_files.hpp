@@ -4,6 +4,8 @@
 // Thread rule: any thread but the main one, because a read may block on a busy system.
 #pragma once
 
+#include "launcher/evidence/kernel_wait.hpp"
+
 #include <optional>
 #include <string>
 #include <sys/types.h>
@@ -20,16 +22,17 @@ std::string text_of_file(const std::string& path);
 std::vector<std::string> numbers_in(const std::string& folder, std::size_t most);
 
 struct process_usage {
-  char state = '?';              // '?': there is no such process
-  unsigned long long ticks = 0;  // processor time of all its threads
-  unsigned long long bytes = 0;  // read and written
+  char state = '?';                    // '?': there is no such process
+  unsigned long long ticks = 0;        // of processors, by all its threads
+  unsigned long long bytes = 0;        // read and written
+  std::optional<kernel_wait> waits{};  // in state D
 };
 
 process_usage usage_of(pid_t pid);
 // The voluntary context switches of its main thread; none: they are not available.
 std::optional<unsigned long long> sleeps_of(pid_t pid);
-// Like `usage_of`, without the bytes: reading /proc/PID/io blocks while the process is stuck in
-// execve.
+// Without the wait, and without the bytes, which the kernel does not tell of a process that hangs
+// as it executes another program: whoever asks hangs, too.
 process_usage processor_usage_of(pid_t pid);
 
 }  // namespace ddprun::launcher::evidence

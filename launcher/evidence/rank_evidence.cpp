@@ -1,6 +1,7 @@
 #include "launcher/evidence/rank_evidence.hpp"
 
 #include "launcher/evidence/collective_rules.hpp"
+#include "rendezvous/base/utf8.hpp"
 
 #include <algorithm>
 #include <map>
@@ -40,8 +41,25 @@ std::string call_of(const rank_evidence& one, const std::string& waits_in) {
   return waits_in + (is_named ? " " : " for " + call->name + " ") + number_of(*one.record, *call);
 }
 
+// The end of a path is what tells it from others.
+constexpr std::size_t path_bytes_max = 80;
+
+std::string short_path(const std::string& path) {
+  if (path.size() <= path_bytes_max) return path;
+  return "..." + std::string(last_of(path, path_bytes_max));
+}
+
+std::string wait_in_kernel(const rank_evidence& one, const standing& where) {
+  std::string text = "waited in the kernel";
+  if (!one.awaited_file.empty()) text += " for " + short_path(one.awaited_file);
+  text += " (state D";
+  if (!one.waits->channel.empty()) text += ", " + one.waits->channel;
+  return text + ")" + (where.place.empty() ? "" : ", " + where.place);
+}
+
 std::string words_of(const rank_evidence& one, const standing& where, bool waits_for_gpu) {
   if (is_stopped(one)) return "was stopped (state T)";
+  if (one.waits) return wait_in_kernel(one, where);
   if (waits_for_gpu)
     return "waited for the GPU in " + one.gpu_wait +
            (where.place.empty() ? "" : ", " + where.place);
@@ -58,7 +76,7 @@ std::string words_of(const rank_evidence& one, const standing& where, bool waits
 
 stall_kind kind_of(const rank_evidence& one, const standing& where, bool waits_for_gpu,
                    bool is_anybody_behind) {
-  if (is_stopped(one)) return stall_kind::stopped;
+  if (is_stopped(one) || one.waits) return stall_kind::stopped;
   if (!where.waits_in.empty()) return stall_kind::waits;
   if (waits_for_gpu) return is_anybody_behind ? stall_kind::waits : stall_kind::unseen;
   const bool is_seen = !where.place.empty() || waits_for_signal(one);
@@ -94,6 +112,7 @@ bool stands_as_before(const rank_evidence& before, const rank_evidence& now) {
   const bool is_alike =
       before.state == now.state || (is_at_rest(before.state) && is_at_rest(now.state));
   if (before.pid != now.pid || !is_alike) return false;
+  if (now.state == 'D') return now.waits && before.waits == now.waits;
   const standing where = standing_of(now.stack);
   const bool is_known = before.record && now.record;
   if (is_known && before.record->groups != now.record->groups) return false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "launcher/evidence/flight_record.hpp"
+#include "launcher/evidence/kernel_wait.hpp"
 #include "launcher/evidence/progress_files.hpp"
 #include "launcher/evidence/python_stack.hpp"
 #include "launcher/evidence/ras_status.hpp"
@@ -19,13 +20,17 @@ struct rank_evidence {
   std::uint32_t rank = 0;
   std::uint32_t local_rank = 0;
   pid_t pid = -1;
-  std::string end;                // how it ended, as a sentence; empty: it was alive when looked at
-  char state = '?';               // as in /proc/PID/stat: R, S, D, T ...; '?': it is gone
-  std::string wait_channel;       // the kernel function it sleeps in; empty: none, or not available
-  std::string kernel_stack;       // if this user may read it
-  std::optional<said_step> step;  // the newest that it has reported
-  bool is_asked = false;          // it was able to answer, and was asked for its stacks
-  std::string stacks;  // of all its threads, as faulthandler prints them; empty: it did not answer
+  std::string end;           // how it ended, as a sentence; empty: it lived, and was looked at
+  char state = '?';          // as /proc/PID/stat has it: R, S, D, T ...; '?': it is gone
+  std::string wait_channel;  // the kernel's function in which it sleeps; empty: none, or not told
+  std::string kernel_stack;  // where this user may read it
+  // In state D, in one wait from before it was asked until after: it cannot have answered itself,
+  // but another thread of it may have.
+  std::optional<kernel_wait> waits;
+  std::string awaited_file;       // that it waits for there; empty: not told
+  std::optional<said_step> step;  // the newest that it has said, where it says them
+  bool is_asked = false;          // for its stacks: it could have answered
+  std::string stacks;  // of all its threads, as faulthandler has it; empty: it did not answer
   std::vector<stack_frame> stack;  // of its main thread
   std::string gpu_wait;            // the call in which that may wait for its GPU; empty: none
   std::optional<flight_record> record{};  // of its collectives, where its PyTorch has told
@@ -45,8 +50,9 @@ struct node_evidence {
   std::string nccl_behind{};          // the same as a sentence, from the whole status
 };
 
-// True if two looks found the rank in the same place, as far as stacks tell. The inner frames of a
-// rank that waits in a collective may differ, because it polls there.
+// Where two looks at a rank find the same it has not moved, as far as a stack tells. One that waits
+// in a collective may look round there. One in state D stands only where both looks find the same
+// wait.
 bool stands_as_before(const rank_evidence& before, const rank_evidence& now);
 
 // True in pause(), sigsuspend() and sigtimedwait(). Any signal ends these calls, so the script

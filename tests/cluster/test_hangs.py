@@ -7,10 +7,12 @@ import re
 import signal
 import sys
 import textwrap
+import time
 
 import pytest
 
 from tests.support.cluster import get, wait_for
+from tests.support.exec_gate import ReadGate
 from tests.support.standing_script import line_of, write
 
 LIMIT = 300  # PyTorch is imported
@@ -95,6 +97,86 @@ def test_a_stopped_rank_is_named(cluster, tmp_path):
     agent = start(cluster, script, "--hang-timeout", 2)
     assert agent.wait() == 0, agent.err()
     assert "rank 1 was stopped (state T) while ranks 0 and 2 waited in all_reduce" in agent.err()
+    cluster.nothing_left()
+
+
+# A child that is started so lets its parent wait in the kernel until it executes a program: in
+# state D, as for a file server that is gone.
+STUCK = """
+    if rank == 1 and attempt == 0 and step == 1:
+        import ctypes
+        system = ctypes.CDLL(None)
+        stack = ctypes.create_string_buffer(1 << 16)
+        top = ctypes.c_void_p(ctypes.addressof(stack) + (1 << 16) & ~15)
+        CLONE_VFORK = 0x4000
+        note("stands")
+        system.clone(ctypes.cast(system.pause, ctypes.c_void_p), top,
+                     CLONE_VFORK | signal.SIGCHLD, None)
+"""
+
+
+def test_a_rank_that_is_stuck_in_the_kernel_is_named(cluster, tmp_path):
+    script = write(tmp_path, STUCK)
+    agent = start(cluster, script, "--hang-timeout", 3)
+    assert agent.wait() == 0, agent.err()
+    assert re.search(r"rank 1 hangs and is ended: no rank of this node has moved for [^:]+: rank 1 "
+                     r"waited in the kernel \(state D[^)]*\).* while ranks 0 and 2 waited in "
+                     "all_reduce", agent.err())
+    assert agent.out().count("attempt 1 has ended well") == 3
+    cluster.nothing_left()
+
+
+@pytest.fixture
+def gated_file(tmp_path):
+    """A file of which each reading waits in the kernel for the test."""
+    file = tmp_path / "step-100.pt"
+    file.write_bytes(bytes(4096))
+    gate = ReadGate(file)
+    if gate.unavailable:
+        gate.close()
+        pytest.skip(gate.unavailable)
+    yield file, gate
+    gate.close()
+
+
+def test_by_default_ranks_whose_file_server_is_gone_are_named(cluster, tmp_path, gated_file):
+    """All of them: none is there that waits in a collective."""
+    file, gate = gated_file
+    script = write(tmp_path, f"""
+        if step == 1:
+            Path("{file}").read_bytes()
+    """)
+    hook, events = told_to(tmp_path / "events")
+    agent = start(cluster, script, *hook, workers=2)
+    agent.says("no rank of this node has moved for .*: ranks 0 and 1 waited in the kernel for "
+               rf"(\.\.\.)?{re.escape(str(file)[-80:])} \(state D.*; --hang-timeout SECONDS ends a "
+               "rank that hangs")
+    (hang,) = wait_for("the event", lambda: of_hangs(events()))
+    assert hang["rank"] == 0 and str(file)[-80:] in hang["text"]
+    gate.close()  # the server is back
+    assert agent.wait() == 0, agent.err()
+    assert agent.out().count("attempt 0 has ended well") == 2
+    cluster.nothing_left()
+
+
+def test_a_rank_that_reads_from_a_slow_disk_does_not_hang(cluster, tmp_path, gated_file):
+    """In state D at each look, in one function of the kernel, for far longer than the limit."""
+    file, gate = gated_file
+    script = write(tmp_path, f"""
+        if rank == 0 and step == 1:
+            with open("{file}", "rb", buffering=0) as data:
+                for _ in range(60):
+                    data.read(1)
+            note("has_read")
+    """)
+    agent = start(cluster, script, "--hang-timeout", 5, workers=2)
+    has_read = cluster.folder / "has_read.0.0"
+    while not has_read.exists() and agent.process.poll() is None:
+        if gate.waits():
+            gate.let_pass(0)
+        time.sleep(0.2)
+    assert agent.wait() == 0, agent.err()
+    assert "hang" not in agent.err() and "attempt 0 has ended well" in agent.out()
     cluster.nothing_left()
 
 

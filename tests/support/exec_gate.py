@@ -1,4 +1,5 @@
-"""Blocks the execution of a file, like a file system that does not answer (fanotify, root only).
+"""Blocks the execution or the reading of a file, like a file system that does not answer (fanotify,
+root only). A process that waits there is in state D.
 
 Unlike with a dead NFS server, a process that is blocked there can be killed.
 """
@@ -11,6 +12,7 @@ import struct
 CLASS_CONTENT, CLOEXEC, NONBLOCK = 0x4, 0x1, 0x2
 MARK_ADD = 0x1
 OPEN_EXEC_PERM = 0x40000
+ACCESS_PERM = 0x20000
 ALLOW = 0x1
 AT_FDCWD = -100
 EVENT = struct.Struct("=IBBHQii")
@@ -21,6 +23,7 @@ class ExecGate:
     """
 
     unavailable = None
+    asks = OPEN_EXEC_PERM
 
     def __init__(self, path):
         system = ctypes.CDLL(None, use_errno=True)
@@ -28,9 +31,9 @@ class ExecGate:
         if self.handle < 0:
             self.unavailable = f"fanotify_init: {os.strerror(ctypes.get_errno())} (needs root)"
             return
-        if system.fanotify_mark(self.handle, MARK_ADD, ctypes.c_uint64(OPEN_EXEC_PERM), AT_FDCWD,
+        if system.fanotify_mark(self.handle, MARK_ADD, ctypes.c_uint64(self.asks), AT_FDCWD,
                                 os.fsencode(path)) != 0:
-            self.unavailable = f"FAN_OPEN_EXEC_PERM: {os.strerror(ctypes.get_errno())}"
+            self.unavailable = f"fanotify_mark {self.asks:#x}: {os.strerror(ctypes.get_errno())}"
 
     def waits(self):
         """True if a process waits at the gate."""
@@ -45,7 +48,7 @@ class ExecGate:
     def let_pass(self, limit):
         """Lets the next process pass, which must come within `limit` seconds."""
         if not select.select([self.handle], [], [], limit)[0]:
-            raise AssertionError(f"nobody came to execute the file within {limit:.0f} s")
+            raise AssertionError(f"nobody came for the file within {limit:.0f} s")
         *_, opened, _ = EVENT.unpack(os.read(self.handle, EVENT.size))
         os.write(self.handle, struct.pack("=iI", opened, ALLOW))
         os.close(opened)
@@ -54,3 +57,9 @@ class ExecGate:
         if self.handle >= 0:
             os.close(self.handle)  # lets all pass
             self.handle = -1
+
+
+class ReadGate(ExecGate):
+    """A process that reads from `path` waits for `let_pass`."""
+
+    asks = ACCESS_PERM

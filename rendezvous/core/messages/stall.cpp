@@ -25,7 +25,7 @@ std::size_t count_of(const stalled_ranks& one) {
 }
 
 bool is_known(const stalled_ranks& one) {
-  return one.kind == stall_kind::waits || one.kind == stall_kind::elsewhere;
+  return one.kind != stall_kind::unseen;
 }
 
 std::string subject_of(const alike_ranks& one) {

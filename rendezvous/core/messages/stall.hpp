@@ -5,7 +5,8 @@
 // two looks found them in the same places (the second). One node applies the rules to its own
 // ranks, and the daemon to all ranks of a round, once every node has reported a stall:
 //
-//   a rank is stopped (SIGSTOP)                        that one
+//   a rank is stopped (SIGSTOP), or stuck in the       that one
+//   kernel (state D)
 //   a rank is at a place that nobody can see           nobody
 //   some wait in a collective, others elsewhere        the first of those elsewhere
 //   all wait, and all ranks of the round are seen      the fewest that are alike, else the first
@@ -25,7 +26,7 @@ namespace ddprun {
 
 enum class stall_kind {
   unseen,     // no stack: a program that is not Python, or one that did not answer
-  stopped,    // by a signal
+  stopped,    // by a signal, or by the kernel, which does not end a wait
   elsewhere,  // in no collective
   waits,      // in a collective
 };

@@ -85,8 +85,39 @@ TEST_CASE("a stopped rank is named, a traced one keeps all from being named") {
   CHECK_FALSE(named(seen, whole));
 }
 
-TEST_CASE(
-    "nobody is named where a stack has changed, a rank has come or gone, or waits for a disk") {
+TEST_CASE("a rank in one wait of the kernel is named, whatever else is known of it") {
+  node_evidence seen{{waiting(0), rank_at(1, "", "", 'D'), standing_at(2, "forward")}, "", {}};
+  CHECK_FALSE(named(seen, part));  // it may have moved while it was asked
+  seen.ranks[1].waits = kernel_wait{"rpc_wait_bit_killable", 40};
+  seen.ranks[1].awaited_file = "/data/step-100.pt";
+  CHECK(named(seen, part) == 1U);
+  CHECK(judge_hang(seen, seen, learnt)->words ==
+        "rank 1 waited in the kernel for /data/step-100.pt (state D, rpc_wait_bit_killable), "
+        "rank 2 stood in forward (train.py:7) while rank 0 waited in all_reduce, <module> "
+        "(train.py:9)");
+  // Its stack was told by another thread of it, at the second look only.
+  node_evidence second = seen;
+  second.ranks[1].stack = {{"/home/me/train.py", 31, "save"}};
+  REQUIRE(judge_hang(seen, second, part));
+  CHECK_THAT(judge_hang(seen, second, part)->words,
+             Catch::Matchers::Contains("(state D, rpc_wait_bit_killable), save (train.py:31)"));
+  second.ranks[1].waits->sleeps = 41;  // a slow disk
+  CHECK_FALSE(judge_hang(seen, second, part));
+  second.ranks[1].waits.reset();
+  CHECK_FALSE(judge_hang(seen, second, part));
+}
+
+TEST_CASE("where all ranks are stuck in the kernel the first is named") {
+  node_evidence seen{{rank_at(0, "", "", 'D'), rank_at(1, "", "", 'D')}, "", {}};
+  for (rank_evidence& one : seen.ranks)
+    one.waits = kernel_wait{"", 7};
+  CHECK(named(seen, learnt) == 0U);
+  CHECK(judge_hang(seen, seen, learnt)->words == "ranks 0 and 1 waited in the kernel (state D)");
+  seen.ranks[0].awaited_file = "/" + std::string(200, 'x') + "/step-100.pt";
+  CHECK(judge_hang(seen, seen, learnt)->words.find("for ...xx") != std::string::npos);
+}
+
+TEST_CASE("nobody is named where a stack has changed, or a rank has come or gone") {
   const node_evidence first{{waiting(0), standing_at(1, "forward")}, "", {}};
   node_evidence second = first;
   second.ranks[1].stack[0].line = 8;
@@ -97,9 +128,6 @@ TEST_CASE(
   second = first;
   second.ranks.pop_back();
   CHECK_FALSE(judge_hang(first, second, whole));
-  second = first;
-  second.ranks[1].state = 'D';
-  CHECK_FALSE(judge_hang(second, second, whole));
   CHECK_FALSE(judge_hang({}, {}, whole));
 }
 

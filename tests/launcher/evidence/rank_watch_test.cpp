@@ -19,10 +19,12 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <sched.h>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -50,7 +52,7 @@ void write_stack(int) {
 
 // A rank that computes in one call, with our handler that tells whether it has returned.
 // One that holds the signal back never answers.
-enum class says { nothing, its_stack, never_its_stack, that_it_spins };
+enum class says { nothing, its_stack, never_its_stack, that_it_spins, that_it_is_stuck };
 
 // A process that reads from a pipe to which nothing is written.
 class standing_process {
@@ -100,6 +102,8 @@ class standing_process {
     std::array<int, 2> never{};
     char word = 'b';
     if (pipe(never.data()) != 0 || write(begun[1], &word, 1) != 1) _exit(1);
+    // The kernel lets no signal but SIGKILL through before the child executes a program or ends.
+    if (what == says::that_it_is_stuck) wait_for_child(never[0]);
     for (volatile unsigned turns = 0; what == says::that_it_spins;)
       turns = turns + 1;
     // The read is interrupted by the signal and repeated: ThreadSanitizer calls the handler in
@@ -107,6 +111,16 @@ class standing_process {
     while (read(never[0], &word, 1) != 0) {
     }
     _exit(0);
+  }
+
+  static void wait_for_child(int never) {
+    static std::array<char, 64 * 1024> stack;
+    const auto wait = [](void* from) {
+      char word = 0;
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      return static_cast<int>(read(*static_cast<int*>(from), &word, 1));
+    };
+    clone(wait, stack.data() + stack.size(), CLONE_VFORK | SIGCHLD, &never);
   }
 
   pid_t pid_ = -1;
@@ -275,11 +289,21 @@ TEST_CASE("ranks that say nothing are told of at their limit, and one that is st
   ranks.watch.begin(true);
   REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.named.has_value(); }));
   CHECK(ranks.named->rank == 1);
-  CHECK(ranks.named->words == "it was stopped (state T)");
+  CHECK_THAT(ranks.named->words, Catch::Matchers::EndsWith("rank 1 was stopped (state T)"));
   // A daemon shows it, though no other node waits for its word.
   REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.stalled.size() == 2; }));
   REQUIRE(ranks.stalled[1]);
   CHECK(ranks.stalled[1]->ranks.back().kind == stall_kind::stopped);
+}
+
+TEST_CASE("a rank that is stuck in the kernel is named, though it is in state D at each look") {
+  const standing_process python(says::its_stack);
+  const standing_process stuck(says::that_it_is_stuck);
+  watched ranks(with_limit(500ms), {python.pid(), stuck.pid()});
+  ranks.watch.begin(true);
+  REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.named.has_value(); }));
+  CHECK(ranks.named->rank == 1);
+  CHECK_THAT(ranks.named->words, Catch::Matchers::Contains("rank 1 waited in the kernel (state D"));
 }
 
 TEST_CASE("in a round of several nodes it is said where ranks stand, and that one moves again") {

@@ -65,7 +65,9 @@ TEST_CASE("the ranks of all nodes are told of in one sentence of bounded length"
   CHECK(sentence_of({waiting(0, 1), waiting(4, 8), elsewhere(3)}) ==
         "rank 3 stood in forward (train.py:88) while 7 ranks waited in all_reduce, step "
         "(train.py:41)");
-  CHECK(sentence_of({unseen(0), stopped(1)}).empty());
+  CHECK(sentence_of({unseen(0), unseen(1)}).empty());
+  CHECK(sentence_of({unseen(0), stopped(1)}) ==
+        "rank 0 did not say where it stood (state S), rank 1 was stopped (state T)");
   CHECK(sentence_of({unseen(0), waiting(1, 1)}) ==
         "rank 0 did not say where it stood (state S) while rank 1 waited in all_reduce, step "
         "(train.py:41)");
