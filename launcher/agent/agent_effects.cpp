@@ -418,7 +418,7 @@ void agent::apply(const core::name_hung& effect) {
 }
 
 void agent::apply(const core::check_node& effect) {
-  node_health_->check(effect.round);
+  node_health_->check(effect.round, evidence_->suspects_gpu(effect.round));
 }
 
 void agent::apply(const core::end_survivors&) {

@@ -109,6 +109,9 @@ class evidence_keeper {
   // Adds a GPU fault from the kernel's log to the failure of a worker of that round.
   void name_gpu_fault(round_number round, cause& why);
 
+  // Of that round.
+  bool suspects_gpu(round_number round) { return round == round_ && failed_.suspects_gpu(); }
+
   // The round's report is here: what is known of the round is saved if it has failed.
   void judge(round_number round, bool is_failure);
   // What is saved of that round; empty: nothing.

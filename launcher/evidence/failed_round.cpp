@@ -25,6 +25,7 @@ failed_round::failed_round(evidence_writer& writer, kernel_news kernel)
 void failed_round::begin() {
   kernel_.begin_round();
   ended_.clear();
+  has_spoken_of_gpu_ = false;
 }
 
 void failed_round::note_end(const worker_end& end, bool was_stopped) {
@@ -87,8 +88,9 @@ void failed_round::judge(round_number round, bool is_failure) {
 }
 
 void failed_round::name_gpu_fault(cause& why) {
-  const std::string fault =
-      kernel_.fault_of(static_cast<pid_t>(why.process), !why.is_secondary && speaks_of_gpu(why));
+  const bool has_spoken = !why.is_secondary && speaks_of_gpu(why);
+  has_spoken_of_gpu_ = has_spoken_of_gpu_ || has_spoken;
+  const std::string fault = kernel_.fault_of(static_cast<pid_t>(why.process), has_spoken);
   if (fault.empty()) return;
   why.text += (why.text.empty() ? "" : "; ") + ("the kernel's log: " + fault);
 }

@@ -41,6 +41,9 @@ class failed_round {
 
   // The kernel knows better than the program why a CUDA call has failed.
   void name_gpu_fault(cause& why);
+  // A worker of this round has failed with an error of CUDA, or the kernel has told of a fault of a
+  // GPU: the GPU may be unfit for another round.
+  bool suspects_gpu() { return has_spoken_of_gpu_ || kernel_.has_fault(); }
 
  private:
   void keep();
@@ -51,9 +54,10 @@ class failed_round {
     node_evidence seen;
   };
   evidence_writer& writer_;
-  std::optional<round_facts> facts_;  // of a round that has ended for a reason not yet known
-  std::vector<rank_evidence> ended_;  // of the current round
-  round_number failed_round_ = 0;     // the newest in which a worker of this node failed
+  std::optional<round_facts> facts_;  // of a round that has been ended; not known why
+  std::vector<rank_evidence> ended_;  // of the round that is here
+  round_number failed_round_ = 0;     // the newest in which a worker here failed
+  bool has_spoken_of_gpu_ = false;
   kernel_news kernel_;
 };
 

@@ -92,6 +92,12 @@ std::vector<std::string> kernel_news::lines() {
   return all;
 }
 
+bool kernel_news::has_fault() {
+  read();
+  return std::any_of(faults_.begin(), faults_.end(),
+                     [](const gpu_fault& fault) { return fault.number != fault_of_cleanup; });
+}
+
 std::string kernel_news::fault_of(pid_t process, bool has_spoken_of_gpu) {
   read();
   const auto explains = [&](const gpu_fault& fault) {

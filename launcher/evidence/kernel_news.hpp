@@ -40,6 +40,8 @@ class kernel_news {
   void begin_round();
   // The lines of this round, escaped for display.
   std::vector<std::string> lines();
+  // The kernel has told of a fault of a GPU in this round, whosever.
+  bool has_fault();
   // The fault that explains the end of this process: "Xid 79 on the GPU at PCI 0000:3b:00". A fault
   // without a known process explains it only if the process itself has reported a GPU error. Empty:
   // none explains it.

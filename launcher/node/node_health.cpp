@@ -22,7 +22,7 @@ std::string health_problem(const hook_end& end) {
 
 node_health::node_health(boost::asio::any_io_executor executor, health_options options,
                          std::unique_ptr<hook_runner> command, own_look look, heard_handler heard,
-                         say_handler say)
+                         say_handler say, duration look_limit)
     : executor_(executor),
       options_(std::move(options)),
       command_(std::move(command)),
@@ -32,15 +32,18 @@ node_health::node_health(boost::asio::any_io_executor executor, health_options o
       looking_(executor),
       soon_(executor),
       again_(executor),
+      late_(executor),
+      look_limit_(look_limit),
       cool_down_(options_.again) {}
 
-void node_health::check(round_number round) {
+void node_health::check(round_number round, bool waits_for_look) {
   awaited_ = round;
   is_resting_ = false;
   again_.cancel();
-  look_soon();
+  waits_for_look_ = waits_for_look && look_;
+  waits_for_look_ ? look_now() : look_soon();
   if (command_) return run_command(round);
-  boost::asio::post(executor_, while_alive(alive_.watch(), [this, round] { tell(round); }));
+  boost::asio::post(executor_, while_alive(alive_.watch(), [this] { answer(); }));
 }
 
 // Does not cancel a look after the last round: most restarts are faster than a look, which would
@@ -58,7 +61,7 @@ void node_health::run_command(round_number round) {
   call.ended = while_alive(alive_.watch(), [this](const hook_end& end) {
     is_running_ = false;
     said_by_command_ = health_problem(end);
-    tell(std::exchange(awaited_, 0));
+    answer();
   });
   command_->run(std::move(call));
 }
@@ -71,12 +74,36 @@ void node_health::look_soon() {
   }));
 }
 
+void node_health::look_now() {
+  soon_.cancel();
+  is_stale_ = looking_.under_way();
+  look();
+  late_.expires_after(look_limit_);
+  late_.async_wait(while_alive(alive_.watch(), [this](boost::system::error_code cancelled) {
+    const bool is_old = late_.expiry() > std::chrono::steady_clock::now();
+    if (cancelled || is_old || !std::exchange(waits_for_look_, false)) return;
+    answer();
+  }));
+}
+
 void node_health::look() {
   if (looking_.under_way()) return;  // a disk hangs: what it says comes when it does
   looking_.start(look_, [this](std::optional<std::string> found) {
-    seen_ = std::move(found).value_or("");
-    tell(0);
+    hear_look(std::move(found).value_or(""));
   });
+}
+
+void node_health::hear_look(std::string found) {
+  seen_ = std::move(found);
+  if (std::exchange(is_stale_, false)) return look();
+  if (!std::exchange(waits_for_look_, false)) return tell(0);
+  late_.cancel();
+  answer();
+}
+
+// When all is known that the round's answer waits for.
+void node_health::answer() {
+  if (!is_running_ && !waits_for_look_) tell(std::exchange(awaited_, 0));
 }
 
 void node_health::tell(round_number round) {

@@ -1,9 +1,11 @@
 // Decides whether this node is fit for another round, by --health-check's command and by what the
 // kernel and NVIDIA's driver report: after each failed round, and while the node sits out.
 //
-// The kernel's reports never delay a restart: they are read a moment later, and reported when they
-// are known. The command is waited for, up to its limit. A node that keeps becoming unhealthy stays
-// so for a while after its checks pass (health_cool_down).
+// What the kernel says holds up no restart: it is looked at beside it, a moment later, and heard
+// when it is known. Only where a GPU may have failed it is looked at at once, and waited for, up to
+// a limit: the next round is not to go back to that GPU. The command is waited for, up to its own.
+// A node that becomes unhealthy again and again is unhealthy for a while longer than its checks say
+// (health_cool_down).
 //
 // Thread rule: the main thread; `heard` and `say` are called from the executor, never from inside a
 // call.
@@ -19,6 +21,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -35,15 +38,16 @@ class node_health {
   // Looks at the node without running a command; blocks. Empty: the node is healthy.
   using own_look = std::function<std::string()>;
 
-  // `command` is null without --health-check. `look` may be empty.
+  // `command`: none: nobody has asked for it. `look` may be empty. `look_limit`: so long an answer
+  // waits for a look.
   node_health(boost::asio::any_io_executor executor, health_options options,
               std::unique_ptr<hook_runner> command, own_look look, heard_handler heard,
-              say_handler say);
+              say_handler say, duration look_limit = std::chrono::seconds(5));
   node_health(const node_health&) = delete;
   node_health& operator=(const node_health&) = delete;
 
-  // A round has failed, on this node or another.
-  void check(round_number round);
+  // A round has failed here or elsewhere. `waits_for_look`: a GPU of this node may be the reason.
+  void check(round_number round, bool waits_for_look = false);
   // Workers of another round are started here: nothing may disturb them, except the one look that
   // follows the last round.
   void rest();
@@ -51,7 +55,10 @@ class node_health {
  private:
   void run_command(round_number round);
   void look_soon();
+  void look_now();
   void look();
+  void hear_look(std::string found);
+  void answer();
   void tell(round_number round);
   void check_again_later();
 
@@ -64,6 +71,10 @@ class node_health {
   background_task<std::string> looking_;
   boost::asio::steady_timer soon_;
   boost::asio::steady_timer again_;
+  boost::asio::steady_timer late_;  // a look that is waited for
+  duration look_limit_;
+  bool waits_for_look_ = false;
+  bool is_stale_ = false;        // the look that is under way began before the round failed
   bool is_running_ = false;      // the command
   bool is_resting_ = false;      // workers run here
   round_number awaited_ = 0;     // in which round its word is waited for; 0: in none

@@ -100,6 +100,28 @@ def test_a_node_whose_disk_is_full_gives_its_place_to_a_spare_and_gets_well(clus
     cluster.nothing_left(but=[daemon])
 
 
+def test_after_an_error_of_cuda_the_next_round_waits_for_the_look_at_the_node(cluster):
+    """Nobody has asked for a check: what is seen then counts for this restart."""
+    daemon = cluster.daemon()
+    common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes=2, conf="backoff_max=0")
+    words = ("--max-restarts", 9, "--spares", 1)
+    with small_disk.mounted(cluster.folder / "small") as disk:
+        a = cluster.agent("node-a", *words, **common)
+        a.says("here: node-a")
+        b = cluster.agent("node-b", *words, environment={"TMPDIR": str(disk), "PET_CHECK": "auto"},
+                          **common)
+        cluster.started(1, 2)
+        c = cluster.agent("node-c", *words, **common)
+        c.says("this node waits as a spare")
+        small_disk.fill(disk)
+        cluster.order(1, "echo 'RuntimeError: CUDA error: unspecified launch failure' >&2; exit 3")
+        assert sorted(one.node for one in cluster.started(2, 2)) == ["node-a", "node-c"]
+        a.says(rf"next: restart 1 of 9; without node-b: disk: {disk}: 0 KiB free")
+        cluster.finish(2)
+        assert a.wait() == 0 and c.wait() == 0 and b.wait() == 0
+    cluster.nothing_left(but=[daemon])
+
+
 def test_a_check_that_hangs_counts_as_one_that_fails(cluster):
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"

@@ -4,6 +4,9 @@
 #include "tests/support/process_fixture.hpp"
 
 #include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,37 +19,56 @@ namespace {
 
 using heard = std::vector<std::pair<round_number, std::string>>;
 
-// No command: only the node's own look, which finds what the test says.
+// No command: only the node's own look, which finds what the test says, when it says it.
 struct looked_at_node : process_fixture {
-  explicit looked_at_node(duration again = 24h) {  // only a round that fails makes it look
+  explicit looked_at_node(duration again = 24h,  // only a round that fails makes it look
+                          duration look_limit = 24h) {
     health_options options;
     options.again = again;
     health = std::make_unique<node_health>(
         io.get_executor(), options, nullptr,
-        [this] {
-          const std::string now = is_ill ? "GPU 3 needs: Reset" : "";
-          ++looks;
+        [state = state] {
+          ++state->begun;
+          std::unique_lock lock(state->mutex);
+          state->changed.wait(lock, [&] { return !state->hangs; });
+          const std::string now = state->is_ill ? "GPU 3 needs: Reset" : "";
+          ++state->looks;
           return now;
         },
         [this](round_number round, const std::string& unhealthy) {
           all.emplace_back(round, unhealthy);
         },
-        [this](note_level, const std::string& text) { said.push_back(text); });
+        [this](note_level, const std::string& text) { said.push_back(text); }, look_limit);
+  }
+  ~looked_at_node() { hang(false); }
+
+  void hang(bool hangs) {
+    const std::lock_guard lock(state->mutex);
+    state->hangs = hangs;
+    state->changed.notify_all();
   }
 
   // A round fails, and what there is to say of it has been said.
   void fail(round_number round, bool ill) {
-    is_ill = ill;
-    const int before = looks;
+    state->is_ill = ill;
+    const int before = state->looks;
     health->check(round);
-    run_until([&] { return looks > before; });
+    run_until([&] { return state->looks > before; });
   }
   void hear(std::size_t count) {
     run_until([&] { return all.size() >= count; });
   }
 
-  std::atomic<bool> is_ill{false};
-  std::atomic<int> looks{0};
+  // A look that hangs outlives its node.
+  struct look_state {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool hangs = false;
+    std::atomic<bool> is_ill{false};
+    std::atomic<int> begun{0};
+    std::atomic<int> looks{0};
+  };
+  std::shared_ptr<look_state> state = std::make_shared<look_state>();
   heard all;
   std::vector<std::string> said;
   std::unique_ptr<node_health> health;
@@ -70,23 +92,65 @@ TEST_CASE("a round that failed is answered at once, and what a look finds is tol
 
 TEST_CASE("a restart that is faster than the look after it does not call it off") {
   looked_at_node node;
-  node.is_ill = true;
+  node.state->is_ill = true;
   node.health->check(1);
   node.health->rest();
   node.hear(2);
   CHECK(node.all[1] == heard::value_type{0, "GPU 3 needs: Reset"});
 }
 
+TEST_CASE("where a GPU may have failed the answer waits for the look") {
+  looked_at_node node;
+  node.hang(true);
+  node.state->is_ill = true;
+  node.health->check(1, true);
+  node.run_until([&node] { return node.state->begun == 1; });
+  node.io.poll();
+  CHECK(node.all.empty());
+  node.hang(false);
+  node.hear(1);
+  CHECK(node.all == heard{{1, "GPU 3 needs: Reset"}});
+  node.io.poll();
+  CHECK(node.all.size() == 1);
+}
+
+TEST_CASE("a look that hangs is waited for up to its limit, and heard when it comes") {
+  looked_at_node node(24h, 50ms);
+  node.hang(true);
+  node.state->is_ill = true;
+  node.health->check(1, true);
+  node.hear(1);
+  CHECK(node.all == heard{{1, ""}});
+  node.hang(false);
+  node.hear(2);
+  CHECK(node.all[1] == heard::value_type{0, "GPU 3 needs: Reset"});
+}
+
+TEST_CASE("what was being looked at before the failure is not taken for an answer to it") {
+  looked_at_node node;
+  node.hang(true);
+  node.health->check(1);
+  node.hear(1);
+  node.run_until([&node] { return node.state->begun == 1; });
+  node.health->check(2, true);
+  node.io.poll();
+  CHECK(node.all.size() == 1);
+  node.hang(false);
+  node.hear(2);
+  CHECK(node.state->looks == 2);
+  CHECK(node.all[1] == heard::value_type{2, ""});
+}
+
 TEST_CASE("an unhealthy node is looked at again, but not while workers run on it") {
   looked_at_node node(10ms);
-  node.is_ill = true;
+  node.state->is_ill = true;
   node.health->check(1);
   node.health->rest();
   node.hear(2);  // what was wrong was found after that
   node.io.run_for(200ms);
-  CHECK(node.looks == 1);
+  CHECK(node.state->looks == 1);
   node.health->check(2);
-  node.run_until([&node] { return node.looks >= 4; });
+  node.run_until([&node] { return node.state->looks >= 4; });
 }
 
 TEST_CASE("a node that becomes unhealthy again does not come back with the first good check") {

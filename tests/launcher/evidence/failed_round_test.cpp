@@ -8,6 +8,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,7 +54,8 @@ struct kept_round {
   std::vector<std::pair<note_level, std::string>> said;
   boost::asio::io_context io;
   evidence_writer writer{io.get_executor(), given()};
-  failed_round round{writer, kernel_news(folder.path + "/no kernel log")};
+  std::string kernel_log = folder.file("kernel log", "", 0600);
+  failed_round round{writer, kernel_news(kernel_log, true)};
 };
 
 }  // namespace
@@ -118,6 +120,33 @@ TEST_CASE("evidence that cannot be written is one warning, and names no folder")
   REQUIRE(here.said.size() == 1);
   CHECK(here.said[0].first == note_level::warning);
   CHECK(here.said[0].second == "cannot save the evidence in " + here.place + ": File exists");
+}
+
+TEST_CASE("a GPU is suspected where a worker speaks of CUDA, or the kernel of a fault") {
+  kept_round here;
+  here.round.begin();
+  cause why;
+  why.tail = "ValueError: loss is NaN\n";
+  here.round.name_gpu_fault(why);
+  CHECK_FALSE(here.round.suspects_gpu());
+  SECTION("a worker's own error") {
+    why.tail = "RuntimeError: CUDA error: unspecified launch failure\n";
+    why.is_secondary = true;  // another's
+    here.round.name_gpu_fault(why);
+    CHECK_FALSE(here.round.suspects_gpu());
+    why.is_secondary = false;
+    here.round.name_gpu_fault(why);
+  }
+  SECTION("the kernel's word, though no worker has heard of it") {
+    std::ofstream log(here.kernel_log, std::ios::app);
+    log << "4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 45, pid=17, name=python, Ch 00000008\n"
+        << std::flush;
+    CHECK_FALSE(here.round.suspects_gpu());  // a process has ended
+    log << "4,2,3,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n" << std::flush;
+  }
+  CHECK(here.round.suspects_gpu());
+  here.round.begin();
+  CHECK_FALSE(here.round.suspects_gpu());
 }
 
 }  // namespace ddprun::launcher::evidence
