@@ -138,7 +138,9 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
                                  doctor::start_check_limit, "/", environment)](bool waits) {
       return look->take(waits);
     };
-    identity.look_at_health = [environment] { return doctor::health_now("/", environment); };
+    identity.look_at_health = [environment] {
+      return doctor::health_now("/", environment, ::getpid());
+    };
   }
   if (head != nullptr) {
     *identity.drain_grace = options.settings.timing.drain_grace;

@@ -89,7 +89,7 @@ struct agent_identity {
   // agreed. Another thread, which waits for this process, reads it.
   std::shared_ptr<std::atomic<duration>> drain_grace = std::make_shared<std::atomic<duration>>();
   // Between rounds, returns why this node should not take part in another; blocks. Empty: no check.
-  std::function<std::string()> look_at_health;
+  std::function<node_look()> look_at_health;
 };
 
 class agent {

@@ -410,6 +410,7 @@ void agent::apply(const core::kill_workers& effect) {
   if (stops_preparing(effect.round)) return;
   if (!workers_ || workers_round_ != effect.round) return;
   workers_->kill();
+  if (node_health_) node_health_->look_after(machine_->timing().kill_wait);
   evidence_->take_facts(effect.round);
 }
 

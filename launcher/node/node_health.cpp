@@ -41,7 +41,7 @@ void node_health::check(round_number round, bool waits_for_look) {
   is_resting_ = false;
   again_.cancel();
   waits_for_look_ = waits_for_look && look_;
-  waits_for_look_ ? look_now() : look_soon();
+  waits_for_look_ ? look_now() : look_after(until_own_look);
   if (command_) return run_command(round);
   boost::asio::post(executor_, while_alive(alive_.watch(), [this] { answer(); }));
 }
@@ -66,9 +66,9 @@ void node_health::run_command(round_number round) {
   command_->run(std::move(call));
 }
 
-void node_health::look_soon() {
+void node_health::look_after(duration pause) {
   if (!look_) return;
-  soon_.expires_after(until_own_look);
+  soon_.expires_after(pause);
   soon_.async_wait(while_alive(alive_.watch(), [this](boost::system::error_code cancelled) {
     if (!cancelled) look();
   }));
@@ -88,13 +88,16 @@ void node_health::look_now() {
 
 void node_health::look() {
   if (looking_.under_way()) return;  // a disk hangs: what it says comes when it does
-  looking_.start(look_, [this](std::optional<std::string> found) {
-    hear_look(std::move(found).value_or(""));
+  looking_.start(look_, [this](std::optional<node_look> found) {
+    hear_look(std::move(found).value_or(node_look()));
   });
 }
 
-void node_health::hear_look(std::string found) {
-  seen_ = std::move(found);
+void node_health::hear_look(node_look found) {
+  seen_ = std::move(found.unhealthy);
+  const bool is_news = found.warning != warned_;
+  warned_ = std::move(found.warning);
+  if (is_news && !warned_.empty()) say_(note_level::warning, warned_);
   if (std::exchange(is_stale_, false)) return look();
   if (!std::exchange(waits_for_look_, false)) return tell(0);
   late_.cancel();

@@ -13,6 +13,7 @@
 
 #include "launcher/cli/health_options.hpp"
 #include "launcher/node/health_cool_down.hpp"
+#include "launcher/node/node_look.hpp"
 #include "launcher/process/background_task.hpp"
 #include "launcher/process/hook_runner.hpp"
 #include "rendezvous/base/lifetime.hpp"
@@ -35,8 +36,8 @@ class node_health {
   using heard_handler = std::function<void(round_number round, const std::string& unhealthy)>;
   // Tells the user that the node is unhealthy, or healthy again; called before `heard`.
   using say_handler = std::function<void(note_level level, const std::string& text)>;
-  // Looks at the node without running a command; blocks. Empty: the node is healthy.
-  using own_look = std::function<std::string()>;
+  // Looks at the node without asking anybody; blocks.
+  using own_look = std::function<node_look()>;
 
   // `command`: none: nobody has asked for it. `look` may be empty. `look_limit`: so long an answer
   // waits for a look.
@@ -48,16 +49,17 @@ class node_health {
 
   // A round has failed here or elsewhere. `waits_for_look`: a GPU of this node may be the reason.
   void check(round_number round, bool waits_for_look = false);
+  // Workers were killed: what has not ended by then may keep its GPU.
+  void look_after(duration pause);
   // Workers of another round are started here: nothing may disturb them, except the one look that
   // follows the last round.
   void rest();
 
  private:
   void run_command(round_number round);
-  void look_soon();
   void look_now();
   void look();
-  void hear_look(std::string found);
+  void hear_look(node_look found);
   void answer();
   void tell(round_number round);
   void check_again_later();
@@ -68,7 +70,7 @@ class node_health {
   own_look look_;
   heard_handler heard_;
   say_handler say_;
-  background_task<std::string> looking_;
+  background_task<node_look> looking_;
   boost::asio::steady_timer soon_;
   boost::asio::steady_timer again_;
   boost::asio::steady_timer late_;  // a look that is waited for
@@ -80,6 +82,7 @@ class node_health {
   round_number awaited_ = 0;     // in which round its word is waited for; 0: in none
   std::string said_by_command_;  // what is wrong; empty: nothing
   std::string seen_;             // the same, by the own look
+  std::string warned_;           // the newest warning of that
   health_cool_down cool_down_;
   std::string told_;
   lifetime alive_;

@@ -31,7 +31,7 @@ struct looked_at_node : process_fixture {
           ++state->begun;
           std::unique_lock lock(state->mutex);
           state->changed.wait(lock, [&] { return !state->hangs; });
-          const std::string now = state->is_ill ? "GPU 3 needs: Reset" : "";
+          const node_look now{state->is_ill ? "GPU 3 needs: Reset" : "", state->warning};
           ++state->looks;
           return now;
         },
@@ -64,6 +64,7 @@ struct looked_at_node : process_fixture {
     std::mutex mutex;
     std::condition_variable changed;
     bool hangs = false;
+    std::string warning;
     std::atomic<bool> is_ill{false};
     std::atomic<int> begun{0};
     std::atomic<int> looks{0};
@@ -139,6 +140,26 @@ TEST_CASE("what was being looked at before the failure is not taken for an answe
   node.hear(2);
   CHECK(node.state->looks == 2);
   CHECK(node.all[1] == heard::value_type{2, ""});
+}
+
+TEST_CASE("what a look warns of is said once, and keeps no node out") {
+  looked_at_node node;
+  node.state->warning = "processes that are not of this job have GPUs open: 4711 python (alice)";
+  node.fail(1, false);
+  node.fail(2, false);
+  node.fail(3, false);  // what the look before has found is heard
+  CHECK(node.said == std::vector<std::string>{node.state->warning});
+  CHECK(node.all == heard{{1, ""}, {2, ""}, {3, ""}});
+}
+
+TEST_CASE("after a kill the node is looked at once more, beside the next round") {
+  looked_at_node node;
+  node.fail(1, false);
+  node.state->is_ill = true;
+  node.health->look_after(1ms);
+  node.health->rest();
+  node.hear(2);
+  CHECK(node.all == heard{{1, ""}, {0, "GPU 3 needs: Reset"}});
 }
 
 TEST_CASE("an unhealthy node is looked at again, but not while workers run on it") {

@@ -8,49 +8,12 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <pwd.h>
 #include <regex>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace ddprun::launcher::doctor {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t holders_shown = 8;
-
-bool is_number(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-}
-
-std::string user_name(uid_t user) {
-  const passwd* const found = getpwuid(user);
-  return found == nullptr ? std::to_string(user) : found->pw_name;
-}
-
-bool holds_a_gpu(const fs::path& process) {
-  std::error_code error;
-  for (const std::string& name : names_in(process / "fd")) {
-    const fs::path target = fs::read_symlink(process / "fd" / name, error);
-    if (!error && target.parent_path() == "/dev" && is_nvidia_gpu(target.filename().string()))
-      return true;
-  }
-  return false;
-}
-
-std::vector<gpu_holder> find_holders(const fs::path& root) {
-  std::vector<gpu_holder> holders;
-  for (const std::string& name : names_in(root / "proc")) {
-    const fs::path process = root / "proc" / name;
-    if (!is_number(name) || !holds_a_gpu(process)) continue;
-    struct stat owner {};
-    if (stat(process.c_str(), &owner) != 0) continue;  // it has ended
-    holders.push_back({static_cast<pid_t>(std::stol(name)),
-                       first_line(process / "comm").value_or("?"), user_name(owner.st_uid)});
-  }
-  return holders;
-}
 
 // Finds "580.65.06" in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 ...".
 std::string driver_version(const fs::path& root) {
@@ -145,7 +108,7 @@ gpu_facts read_gpus(const fs::path& root, const environment_map& environment) {
                           : narrowed_by(environment, {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
                                                       "CUDA_VISIBLE_DEVICES"})};
   facts.xpus = {present.xpus, visible.xpus, narrowed_by(environment, {"ZE_AFFINITY_MASK"})};
-  if (facts.device_files > 0) facts.holders = find_holders(root);
+  if (facts.device_files > 0) facts.holders = find_gpu_holders(root);
   read_infiniband(root, facts);
   return facts;
 }
@@ -153,15 +116,7 @@ gpu_facts read_gpus(const fs::path& root, const environment_map& environment) {
 findings judge_gpus(const gpu_facts& facts) {
   findings found = {judge_devices(facts)};
   if (!facts.holders.empty()) {
-    std::vector<std::string> shown;
-    for (const gpu_holder& each : facts.holders) {
-      if (shown.size() == holders_shown) break;
-      shown.push_back(fmt::format("{} {} ({})", each.process, each.program, each.user));
-    }
-    const std::size_t more = facts.holders.size() - shown.size();
-    found.push_back({"GPU users", health::warning,
-                     fmt::format("{}{}", fmt::join(shown, ", "),
-                                 more == 0 ? "" : fmt::format(" and {} more", more)),
+    found.push_back({"GPU users", health::warning, holders_text(facts.holders),
                      "their memory is not free for a job: end what an old job has left"});
   }
   if (facts.active_ports > 0 || !facts.inactive_ports.empty()) {

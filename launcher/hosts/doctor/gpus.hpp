@@ -6,19 +6,14 @@
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"
+#include "launcher/node/gpu_holders.hpp"
 #include "rendezvous/base/environment_map.hpp"
 
 #include <filesystem>
-#include <optional>
-#include <sys/types.h>
+#include <string>
+#include <vector>
 
 namespace ddprun::launcher::doctor {
-
-struct gpu_holder {
-  pid_t process = 0;
-  std::string program;
-  std::string user;  // a name, or a number
-};
 
 // GPUs of one vendor, as --nproc-per-node counts them.
 struct counted_gpus {
