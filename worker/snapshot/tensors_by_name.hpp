@@ -8,15 +8,20 @@
 
 #include "worker/snapshot/snapshot_state.hpp"
 
+#include <functional>
 #include <map>
 #include <string_view>
 
 namespace ddprun::worker {
 
-using tensors_by_name = std::map<std::string_view, const tensor_view*>;
+template <typename Less>
+using tensors_ordered_by = std::map<std::string_view, const tensor_view*, Less>;
+using tensors_by_name = tensors_ordered_by<std::less<std::string_view>>;
 
-inline tensors_by_name by_name(const snapshot_part& part) {
-  tensors_by_name all;
+// `less` orders names.
+template <typename Less = std::less<std::string_view>>
+tensors_ordered_by<Less> by_name(const snapshot_part& part, const Less& less = {}) {
+  tensors_ordered_by<Less> all(less);
   for (const auto& tensor : part.tensors)
     all.emplace(tensor.name, &tensor);
   return all;
