@@ -16,9 +16,8 @@
 namespace ddprun::worker {
 namespace {
 
-constexpr std::chrono::milliseconds look{500};  // how often a rank looks for a newer opening
-// For the store, after a failed wait.
-constexpr std::chrono::seconds check_limit{5};
+constexpr std::chrono::milliseconds look{500};  // until a rank looks for a newer opening
+constexpr std::chrono::seconds late_answer{5};  // the store's, when a wait has failed already
 
 std::string random_number() {
   std::random_device source;
@@ -103,10 +102,10 @@ class handshake {
     for (std::uint32_t rank = 1; rank < here_.world_size; ++rank)
       missing.insert(rank);
     const std::string key = opening + "/said";
-    const auto there = store_.check(std::span(&key, 1), check_limit);
+    const auto there = store_.check(std::span(&key, 1), late_answer);
     if (!there) return;
     if (*there) {
-      const auto said = store_.get(key, check_limit);
+      const auto said = store_.get(key, late_answer);
       if (!said) return;
       std::istringstream words(*said);
       std::uint32_t rank = 0;
