@@ -35,9 +35,9 @@ std::uint64_t checksum_of_deal(const snapshot_part& part, const dealt_tensors& d
 }  // namespace
 
 std::uint32_t writers_for(std::uint64_t bytes, std::uint32_t world_size, std::uint32_t nodes) {
-  if (nodes <= 1) return 1;
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-      bytes / share_bytes_min, 1, std::max<std::uint32_t>(world_size, 1)));
+  const std::uint32_t most = nodes <= 1 ? std::min(world_size, writers_of_a_node_max) : world_size;
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(bytes / share_bytes_min, 1, std::max<std::uint32_t>(most, 1)));
 }
 
 dealt_tensors deal_out(const snapshot_part& replicated, std::uint32_t writers,

@@ -27,8 +27,12 @@ namespace ddprun::worker {
 // With less to write, a rank is not worth another file that all ranks must read.
 constexpr std::uint64_t share_bytes_min = std::uint64_t{64} << 20;
 
-// The default number of ranks that write: one if all are on one node, since one rank keeps its disk
-// busy; otherwise as many as have share_bytes_min to write.
+// One rank alone does not keep the disk of a node busy: four write 1.7 times as fast
+// (tests/benchmark/README.md). More were not tried.
+constexpr std::uint32_t writers_of_a_node_max = 4;
+
+// How many ranks write where nobody says it: all that have share_bytes_min to write, but where all
+// are on one node at most writers_of_a_node_max.
 std::uint32_t writers_for(std::uint64_t bytes, std::uint32_t world_size, std::uint32_t nodes);
 
 struct dealt_tensors {

@@ -62,7 +62,7 @@ struct snapshots_options {
   // False: save() is over when the snapshot is there, and needs no memory for a copy.
   bool is_asynchronous = true;
   // How many ranks write what all have alike, a share each, in files of which an index tells; on
-  // all ranks the same. 0: one where all ranks are on one node, else all that have 64 MiB to write.
+  // all ranks the same. 0: all that have 64 MiB to write, but four where all are on one node.
   std::uint32_t writers = 0;
   // How the ranks reach each other with many bytes. With it what all have alike is read from the
   // file system once, by the ranks together, each some of the files, and handed on when a tensor is

@@ -58,7 +58,10 @@ std::set<std::string> names_in(const std::string& folder) {
 }  // namespace
 
 TEST_CASE("one rank writes for one node, as many as have enough for several", "[snapshot]") {
-  CHECK(writers_for(1000 * share_bytes_min, 8, 1) == 1);
+  CHECK(writers_for(2 * share_bytes_min - 1, 8, 1) == 1);
+  CHECK(writers_for(2 * share_bytes_min, 8, 1) == 2);
+  CHECK(writers_for(1000 * share_bytes_min, 8, 1) == 4);
+  CHECK(writers_for(1000 * share_bytes_min, 2, 1) == 2);
   CHECK(writers_for(0, 8, 2) == 1);
   CHECK(writers_for(2 * share_bytes_min - 1, 8, 2) == 1);
   CHECK(writers_for(2 * share_bytes_min, 8, 2) == 2);
