@@ -2,6 +2,7 @@
 
 #include "worker/snapshot/history.hpp"
 #include "worker/snapshot/reading.hpp"
+#include "worker/snapshot/sharded_tensors.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -23,9 +24,11 @@ std::optional<failure> read(const snapshot_reading& from, resumed_snapshot& foun
     found.bytes.push_back(std::move(read.mapping));
   }
   if (!from.content().has_pieces) return std::nullopt;
-  auto pieces = from.pieces(true);
-  if (auto* wrong = std::get_if<failure>(&pieces)) return std::move(*wrong);
-  found.sharded = std::get<0>(std::move(pieces));
+  // All of them at once: the job may remove them while its evaluation goes on.
+  const auto pieces = from.pieces(0, true);
+  std::string problem;
+  if (auto error = pieces->open_all(problem)) return failure{error, problem};
+  found.sharded = pieces;
   return std::nullopt;
 }
 

@@ -52,19 +52,21 @@ std::optional<failure> snapshot_reading::check_length(std::uint32_t rank) const 
                                     std::to_string(content_.files[rank].bytes)};
 }
 
-std::variant<std::shared_ptr<const sharded_tensors>, failure> snapshot_reading::pieces(
-    bool is_checked) const {
-  auto all = std::make_shared<sharded_tensors>();
-  for (std::uint32_t rank = 0; rank < content_.files.size(); ++rank) {
-    auto found = file(rank, is_checked);
-    if (auto* wrong = std::get_if<failure>(&found)) return std::move(*wrong);
-    const auto& read = std::get<rank_file>(found);
-    std::string problem;
-    if (auto error = all->add(read.own, read.mapping, problem)) {
-      return failure{error, file_name_in(content_.info, rank) + ": " + problem};
+std::shared_ptr<sharded_tensors> snapshot_reading::pieces(std::uint32_t first,
+                                                          bool is_checked) const {
+  const auto open = [from = *this, is_checked](
+                        std::uint32_t rank,
+                        std::string& problem) -> result<sharded_tensors::opened_file> {
+    auto found = from.file(rank, is_checked);
+    if (const auto* wrong = std::get_if<failure>(&found)) {
+      problem = wrong->text;
+      return wrong->code;
     }
-  }
-  return all;
+    auto& read = std::get<rank_file>(found);
+    return sharded_tensors::opened_file{std::move(read.own), std::move(read.mapping)};
+  };
+  return std::make_shared<sharded_tensors>(static_cast<std::uint32_t>(content_.files.size()), first,
+                                           open);
 }
 
 resumed_snapshot snapshot_reading::begin() const {

@@ -32,8 +32,9 @@ class snapshot_reading {
   // Checks the length of a file that no rank reads.
   std::optional<failure> check_length(std::uint32_t rank) const;
 
-  // Collects the pieces of larger tensors from the files of all ranks.
-  std::variant<std::shared_ptr<const sharded_tensors>, failure> pieces(bool is_checked) const;
+  // The pieces that ranks have of larger tensors; a file is opened when it is needed, that of
+  // `first` before the others. The file system must be there until then.
+  std::shared_ptr<sharded_tensors> pieces(std::uint32_t first, bool is_checked) const;
 
   // The description of the snapshot, without any tensors.
   resumed_snapshot begin() const;

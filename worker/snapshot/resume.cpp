@@ -146,12 +146,19 @@ class part_of_snapshot {
     return std::nullopt;
   }
 
-  // Maps all files, since this rank may want any region. One rank has checked the bytes of each
-  // file, so only headers are read here.
+  // The bytes of each file are looked at by one rank, which has it open. The others open it when
+  // they want a region that it has: most likely those whose ranks had the place of this one.
   std::optional<failure> open_pieces() {
-    auto pieces = reading_.pieces(false);
-    if (auto* wrong = std::get_if<failure>(&pieces)) return std::move(*wrong);
-    pieces_ = std::get<0>(std::move(pieces));
+    const std::uint64_t files = content().files.size();
+    const auto pieces =
+        reading_.pieces(static_cast<std::uint32_t>(here_.rank * files / here_.world_size), false);
+    for (const auto& [rank, file] : read_) {
+      std::string problem;
+      if (auto error = pieces->add(rank, file.own, file.mapping, problem)) {
+        return failure{error, file_name_in(content().info, rank) + ": " + problem};
+      }
+    }
+    pieces_ = pieces;
     return std::nullopt;
   }
 

@@ -1,12 +1,11 @@
 // The ranks of a round agree on the snapshot to resume from: rank 0 claims the folder and chooses a
 // snapshot, each rank reads its part, and if one of them finds damage, none of them uses it.
 //
-// A rank reports success when nothing can fail for it alone any more: its files are read, the files
-// with pieces that it may want are open, and what others have read for it has arrived. When all
-// have reported, rank 0 records that the job resumes from the snapshot
-// (snapshot_history::mark_resumed).
-//
-// Thread rule: one thread.
+// A rank says that it has its part when its files are read, and what others have read for it has
+// come. Of the files with pieces of larger tensors each is read by one rank, so that what is
+// damaged is found before any rank goes on; where another rank alone cannot open one, it hears so
+// when it asks for a region in it. A job that goes on from the snapshot is noted
+// (snapshot_history::mark_resumed) when all have their part.
 #pragma once
 
 #include "worker/snapshot/history.hpp"

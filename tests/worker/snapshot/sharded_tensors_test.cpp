@@ -4,6 +4,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/broadcast_of_threads.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
+#include "worker/snapshot/names.hpp"
 #include "worker/snapshot/reader.hpp"
 #include "worker/snapshot/tensor_region.hpp"
 
@@ -208,6 +209,8 @@ TEST_CASE("another number of ranks reads its own pieces", "[snapshot]") {
       }
       CHECK(read_region(*found.sharded, rows_of(rank, world_size, matrix)) == "");
       CHECK(read_region(*found.sharded, {{1, 2}, {8, 3}}) == "");
+      std::string why;
+      CHECK_FALSE(found.sharded->open_all(why));
       REQUIRE(found.sharded->wholes().size() == 1);
       CHECK(to_text(found.sharded->wholes()[0]) == "moments U32 [10, 7]");
     }
@@ -233,12 +236,69 @@ TEST_CASE("a damaged piece costs the snapshot where others read it", "[snapshot]
                                   "checksum") != std::string::npos);
 }
 
-TEST_CASE("a piece that one rank cannot open stops all of them before any goes on", "[snapshot]") {
+TEST_CASE("a rank opens the files with the pieces that it reads, and those that it checks",
+          "[snapshot]") {
+  job_under_test test;
+  save_pieces(test, 8);
+  constexpr std::uint32_t world_size = 4;
+  hooked_disk disks[world_size];
+  std::set<std::string> looked[world_size];
+  std::vector<rank_result> ranks(world_size);
+  job_under_test::on_all(world_size, [&](std::uint32_t rank) {
+    disks[rank].before_look = [&, rank](const std::string& path) {
+      if (path.ends_with(".safetensors")) looked[rank].insert(path.substr(path.rfind('/') + 1));
+    };
+    auto with = test.options();
+    with.files = &disks[rank];
+    ranks[rank] = test.open_rank(2, rank, world_size, with);
+  });
+  require_open(ranks);
+  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+    INFO("rank " << rank);
+    // The first has what all ranks have alike.
+    std::set<std::string> expected{rank_file_name(0), rank_file_name(rank),
+                                   rank_file_name(rank + world_size)};
+    CHECK(looked[rank] == expected);
+    const auto& sharded = *ranks[rank].job->resumed()->sharded;
+    CHECK(read_region(sharded, rows_of(rank, world_size, matrix)) == "");
+    expected.insert({rank_file_name(2 * rank), rank_file_name(2 * rank + 1)});
+    CHECK(looked[rank] == expected);
+    CHECK(read_region(sharded, {{0, 0}, matrix}) == "");
+    CHECK(looked[rank].size() == 8);
+  }
+}
+
+TEST_CASE("a piece that one rank alone cannot open is its error, with the name", "[snapshot]") {
+  job_under_test test;
+  save_pieces(test, 4, {10, 20});
+  const int error = GENERATE(EACCES, 0);
+  one_sees_otherwise disk;
+  disk.name = "000020/rank-00002.safetensors";  // rank 0 looks at its bytes
+  disk.error = error;
+  const auto ranks = open_by_two(test, 2, disk, GENERATE(false, true));
+  require_open(ranks);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    const auto& found = *ranks[rank].job->resumed();
+    CHECK(found.info.step == 20);
+    const std::string said = read_region(*found.sharded, rows_of(1, 2, matrix));
+    INFO(said);
+    if (rank == 0) {
+      CHECK(said == "");
+    } else if (error == 0) {
+      CHECK(said.find("rank-00002.safetensors: it has ") != std::string::npos);
+    } else {
+      CHECK(said == "Permission denied: rank-00002.safetensors: Permission denied");
+    }
+    // What is in other files is there.
+    CHECK(read_region(*found.sharded, rows_of(0, 2, matrix)) == "");
+  }
+}
+
+TEST_CASE("a piece that its rank cannot open stops all of them before any goes on", "[snapshot]") {
   job_under_test test;
   save_pieces(test, 4, {10, 20});
   const std::string place = test.folder + "/snapshot-000001-000020";
-  // Rank 0 checks the bytes of the first file; rank 1 only maps it, for its pieces.
-  const std::string name = GENERATE("rank-00002.safetensors", "rank-00003.safetensors");
+  const std::string name = "rank-00003.safetensors";
   one_sees_otherwise disk;
   disk.name = "000020/" + name;
   disk.error = EACCES;
@@ -253,11 +313,11 @@ TEST_CASE("a piece that one rank cannot open stops all of them before any goes o
   CHECK_FALSE(std::filesystem::exists(place + "/resumed-000002"));
 }
 
-TEST_CASE("a piece that one rank finds cut short costs the snapshot for all", "[snapshot]") {
+TEST_CASE("a piece that its rank finds cut short costs the snapshot for all", "[snapshot]") {
   job_under_test test;
   save_pieces(test, 4, {10, 20});
   one_sees_otherwise disk;
-  disk.name = "000020/rank-00002.safetensors";
+  disk.name = "000020/rank-00003.safetensors";
   const auto ranks = open_by_two(test, 2, disk);
   require_open(ranks);
   for (const auto& each : ranks) {
@@ -266,7 +326,7 @@ TEST_CASE("a piece that one rank finds cut short costs the snapshot for all", "[
   }
   const std::string place = test.folder + "/snapshot-000001-0000";
   CHECK(test.messages.last().starts_with("snapshot " + place +
-                                         "20 skipped: rank 1: rank-00002.safetensors: it has "));
+                                         "20 skipped: rank 1: rank-00003.safetensors: it has "));
   CHECK_FALSE(std::filesystem::exists(place + "20/resumed-000002"));
   CHECK(std::filesystem::exists(place + "10/resumed-000002"));
 }
@@ -275,6 +335,7 @@ TEST_CASE("a region that is not there is named", "[snapshot]") {
   sharded_tensors all;
   std::string problem;
   std::vector<std::uint32_t> values(70);
+  std::uint32_t files = 0;
   const auto add = [&](const tensor_region& region, const numbers& whole) {
     tensor_view view;
     view.name = "moments";
@@ -284,7 +345,7 @@ TEST_CASE("a region that is not there is named", "[snapshot]") {
     view.piece_of = {whole, region.offset};
     snapshot_part own;
     own.tensors.push_back(view);
-    return all.add(own, nullptr, problem);
+    return all.add(files++, own, nullptr, problem);
   };
   const auto read = [&](const tensor_region& region) {
     return all.read("moments", region, reinterpret_cast<char*>(values.data()), problem);
