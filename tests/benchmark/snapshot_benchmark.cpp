@@ -4,6 +4,10 @@
 //   write    MB/s of a save that training waits for, and of dd
 //   stall    how long training waits for a save that is asynchronous, against one that is not; and
 //            for the beginning of one that copies while training goes on
+//   slowed   the same as a whole, for a loop of passes that goes on beside a save until that is on
+//            the disk: by how much longer it takes than as many passes without one. A pass reads
+//            the state four times (forward and backward), and changes all of it (the optimizer)
+//            once it is copied
 //   memory   the most that each of them takes beyond what it had, the copy of the state excepted
 //   resume   MB/s of opening: every byte read and checked
 //
@@ -12,6 +16,8 @@
 #include "worker/snapshot/snapshots.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -98,14 +104,35 @@ class job {
   void wait() {
     if (kept_->wait()) fail(kept_->problem());
   }
+  bool is_saved() { return kept_->is_saved(std::chrono::milliseconds(0)); }
+  // The seconds of it that it waits for a copy.
+  double pass() {
+    std::uint64_t sum = 0;
+    for (int turn = 0; turn < 4; ++turn)
+      for_each_word([&](std::uint64_t& word) { sum += word ^ (sum >> 1); });
+    sum_ = sum;  // lest nothing is read
+    const double waited = seconds_of([&] { kept_->wait_until_copied(); });
+    for_each_word([](std::uint64_t& word) { ++word; });
+    return waited;
+  }
 
  private:
+  template <typename Work>
+  void for_each_word(Work work) {
+    for (auto& tensor : values_) {
+      auto* const words = reinterpret_cast<std::uint64_t*>(tensor.get());
+      for (std::size_t at = 0; at < bytes_ / sizeof *words; ++at)
+        work(words[at]);
+    }
+  }
+
   options options_;
   std::size_t bytes_;
   std::vector<std::unique_ptr<char[]>> values_;
   snapshot_state state_;
   std::unique_ptr<snapshots> kept_;
   std::uint64_t step_ = 0;
+  volatile std::uint64_t sum_ = 0;
 };
 
 void dd(const options& chosen) {
@@ -116,6 +143,42 @@ void dd(const options& chosen) {
   if (std::system(command.c_str()) != 0) fail("dd has failed");
   std::filesystem::remove(file);
 }
+
+// What a training loop loses by a save that it goes on beside.
+class passes_beside_a_save {
+ public:
+  // `save` is how long one takes that is waited for.
+  void measure(job& of, double save) {
+    constexpr int passes_min = 3;
+    const double plain = seconds_of([&] {
+      for (int pass = 0; pass < passes_min; ++pass)
+        of.pass();
+    });
+    pass_.push_back(plain / passes_min);
+    int passes = 0;
+    double waited = 0;
+    const double whole = seconds_of([&] {
+      waited = seconds_of([&] { of.begin_save(); });
+      for (; passes < passes_min || !of.is_saved(); ++passes)
+        waited += of.pass();
+    });
+    of.wait();
+    slowed_by_.push_back(whole - passes * pass_.back());
+    share_.push_back(slowed_by_.back() / save);
+    waited_.push_back(waited);
+    waited_share_.push_back(waited / save);
+  }
+  void print() const {
+    std::printf("a pass of a training loop, s             %s\n", spread(pass_).c_str());
+    std::printf("  beside a save they wait for it, s      %s\n", spread(waited_).c_str());
+    std::printf("  of a save that is waited for, 0.1      %s\n", spread(waited_share_).c_str());
+    std::printf("  and are slowed by, with that, s        %s\n", spread(slowed_by_).c_str());
+    std::printf("  of a save that is waited for           %s\n", spread(share_).c_str());
+  }
+
+ private:
+  std::vector<double> pass_, slowed_by_, share_, waited_, waited_share_;
+};
 
 options parse(int count, char** values) {
   options chosen;
@@ -156,6 +219,7 @@ int main(int count, char** values) {
 
   std::vector<double> dd_seconds, save_seconds, stall_seconds, under_way, ratio, stall_share,
       begin_seconds, resume;
+  passes_beside_a_save beside;
   for (int round = 0; round < chosen.rounds; ++round) {
     dd_seconds.push_back(seconds_of([&] { dd(chosen); }));
     save_seconds.push_back(seconds_of([&] { waiting.save(); }));
@@ -163,6 +227,7 @@ int main(int count, char** values) {
     under_way.push_back(seconds_of([&] { going_on.wait(); }));
     begin_seconds.push_back(seconds_of([&] { going_on.begin_save(); }));
     going_on.wait();
+    beside.measure(going_on, save_seconds.back());
     ratio.push_back(dd_seconds.back() / save_seconds.back());
     stall_share.push_back(stall_seconds.back() / save_seconds.back());
     resume.push_back(seconds_of([&] { waiting.open(false); }));
@@ -176,6 +241,7 @@ int main(int count, char** values) {
   std::printf("  of a save that is waited for, 0.1      %s\n", spread(stall_share).c_str());
   std::printf("  where it is copied late, s             %s\n", spread(begin_seconds).c_str());
   std::printf("  then written in, s                     %s\n", spread(under_way).c_str());
+  beside.print();
   std::printf("resume, MiB/s read and checked           %s\n", rate(mebibytes, resume).c_str());
   std::printf("memory beyond the state, MiB             %8.1f\n", rise_waiting);
   std::printf("  asynchronous, and beyond the copy      %8.1f\n", rise_going_on);
