@@ -1,6 +1,8 @@
 #include "worker/store_tree.hpp"
 
+#include "rendezvous/base/lost_peer.hpp"
 #include "rendezvous/base/rank_text.hpp"
+#include "rendezvous/base/time.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -33,13 +35,19 @@ error_code store_tree::keep(error_code error) {
   return error;
 }
 
+// In several looks: the store's own problem would speak of the last one.
 error_code store_tree::wait_for(const std::vector<std::string>& keys, const deadline& until) {
+  const time_point start = std::chrono::steady_clock::now();
   const duration look =
       std::clamp<std::chrono::milliseconds>(look_of_a_rank * world_size_, look_min, look_max);
   for (;;) {
     const auto error = store_.wait(keys, std::min<duration>(until.left(), look));
     if (error != errc::timed_out || !store_.is_connected()) return keep(error);
-    if (until.passed()) return keep(error);
+    if (until.passed()) {
+      const duration waited = std::chrono::steady_clock::now() - start;
+      problem_ = for_want_of_peer("still waiting after " + ddprun::to_text(waited));
+      return error;
+    }
     // Use the turn's deadline, so that a store that is slow for a while (PyTorch's may be resolving
     // clients' names) does not end the turn.
     const std::string over = over_key;
@@ -62,8 +70,7 @@ void store_tree::name_missing(const std::vector<std::string>& keys) {
     if (!*is_there) missing.push_back(rank_ * below_max + 1 + static_cast<std::uint32_t>(at));
   }
   if (missing.empty()) return;
-  problem_ =
-      "no word from " + text_of_ranks(missing) + ", or from those that tell it (" + problem_ + ")";
+  problem_ = "no word from " + text_of_ranks(missing) + ", or from those that tell it, " + problem_;
 }
 
 result<std::string> store_tree::join(std::string own, const joiner& with, const deadline& until) {

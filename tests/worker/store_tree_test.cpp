@@ -103,7 +103,24 @@ TEST_CASE("a dead rank is reported by the deadline", "[store_tree]") {
   if (dead == 1) CHECK(said[0].find("no word from rank 1, or from") != std::string::npos);
 }
 
-TEST_CASE("the reason of a rank that gives up reaches all others", "[store_tree]") {
+TEST_CASE("a rank that waits in vain says for how long in all", "[store_tree]") {
+  served_store store;
+  std::string said;
+  // It looks each second whether another one has given up. Where this machine has slept before it
+  // began to wait, it is tried again.
+  for (const duration limit : {duration(1300ms), duration(6s)}) {
+    store_tree tree(client_of(store), "tree" + to_text(limit), 0, 2);
+    CHECK(tree.join("mine", joined, limit).error() == errc::timed_out);
+    said = tree.problem();
+    if (said.find(" ms") == said.npos) break;
+  }
+  INFO(said);
+  CHECK(said.starts_with("no word from rank 1, or from those that tell it, still waiting after "));
+  CHECK(said.ends_with(" s (a peer is gone or late)"));
+  CHECK(said.find(" ms") == said.npos);
+}
+
+TEST_CASE("what a rank says that gives up is heard by all", "[store_tree]") {
   constexpr std::uint32_t world_size = 20;
   const auto said = on_all(world_size, [&](std::uint32_t rank, store_tree& tree) -> std::string {
     const auto first = tree.join("1", joined, patience);
