@@ -120,7 +120,7 @@ TEST_CASE("a rank that waits in vain says for how long in all", "[store_tree]") 
   CHECK(said.find(" ms") == said.npos);
 }
 
-TEST_CASE("what a rank says that gives up is heard by all", "[store_tree]") {
+TEST_CASE("the reason of a rank that gives up reaches all others", "[store_tree]") {
   constexpr std::uint32_t world_size = 20;
   const auto said = on_all(world_size, [&](std::uint32_t rank, store_tree& tree) -> std::string {
     const auto first = tree.join("1", joined, patience);

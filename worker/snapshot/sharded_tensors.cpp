@@ -103,7 +103,7 @@ error_code sharded_tensors::read(std::string_view name, const tensor_region& reg
         if (!part) continue;
         for (const auto& other : parts) {
           if (!common_part(*part, other)) continue;
-          problem = "two pieces of " + to_text(whole) + " have " + text_of(other) + " in part both";
+          problem = "two pieces of " + to_text(whole) + " overlap in " + text_of(other);
           return errc::damaged;
         }
         copy_part(*part, bytes_of(whole.type), each.region, each.bytes.data(), region, to);
