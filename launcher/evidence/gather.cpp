@@ -135,7 +135,8 @@ class ras_question {
   std::thread asking_;
 };
 
-// All ranks at once, beside the stacks; it is back within the limit.
+// All ranks at once, beside the stacks; it is back within the limit, of which half is for reading
+// what is long.
 class server_question {
  public:
   server_question(const question& asked) {
@@ -148,8 +149,9 @@ class server_question {
         sockets[one.known.pid] = server_socket(asked.server_folder, one.known.pid);
     }
     try {
-      asking_ = std::thread(
-          [this, sockets, limit = asked.limit] { answers_ = ask_worker_servers(sockets, limit); });
+      asking_ = std::thread([this, sockets, limit = asked.limit / 2] {
+        answers_ = ask_worker_servers(sockets, limit);
+      });
     } catch (const std::system_error&) {  // the system gives no thread
     }
   }
@@ -165,14 +167,13 @@ class server_question {
     for (rank_question& one : asked.ranks) {
       const auto answer = answers_.find(one.known.pid);
       if (answer == answers_.end()) continue;
-      one.known.record = flight_record_of(answer->second);
+      one.known.record = std::move(answer->second);
       one.known.looked_at_ns = std::chrono::nanoseconds(now).count();
-      answer->second.clear();
     }
   }
 
  private:
-  std::map<pid_t, std::string> answers_;
+  std::map<pid_t, flight_record> answers_;
   std::thread asking_;
 };
 

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -28,7 +29,8 @@ constexpr std::string_view request_text =
 constexpr std::uint32_t header_bytes_max = 4096;
 
 struct conversation : std::enable_shared_from_this<conversation> {
-  conversation(asio::io_context& loop, std::string& to) : socket(loop), answer(to) {
+  conversation(asio::io_context& loop, std::optional<flight_record>& to)
+      : socket(loop), answer(to) {
     parser.body_limit(record_bytes_max);
     parser.header_limit(header_bytes_max);
   }
@@ -50,23 +52,23 @@ struct conversation : std::enable_shared_from_this<conversation> {
   void read() {
     http::async_read(socket, received, parser,
                      [self = shared_from_this()](boost::system::error_code failed, std::size_t) {
-                       auto& got = self->parser.get();
+                       const auto& got = self->parser.get();
                        if (!failed && got.result() == http::status::ok)
-                         self->answer = std::move(got.body());
+                         self->answer = flight_record_of(got.body());
                      });
   }
 
   stream_protocol::socket socket;
   boost::beast::flat_buffer received;
   http::response_parser<http::string_body> parser;
-  std::string& answer;
+  std::optional<flight_record>& answer;
 };
 
 }  // namespace
 
-std::map<pid_t, std::string> ask_worker_servers(const std::map<pid_t, std::string>& sockets,
-                                                duration limit) {
-  std::map<pid_t, std::string> answers;
+std::map<pid_t, flight_record> ask_worker_servers(const std::map<pid_t, std::string>& sockets,
+                                                  duration limit) {
+  std::map<pid_t, std::optional<flight_record>> answers;
   asio::io_context loop(1);
   for (const auto& [pid, path] : sockets) {
     try {
@@ -75,8 +77,11 @@ std::map<pid_t, std::string> ask_worker_servers(const std::map<pid_t, std::strin
     }
   }
   loop.run_for(std::chrono::duration_cast<std::chrono::milliseconds>(limit));
-  std::erase_if(answers, [](const auto& one) { return one.second.empty(); });
-  return answers;
+  std::map<pid_t, flight_record> records;
+  for (auto& [pid, answer] : answers) {
+    if (answer) records.emplace(pid, std::move(*answer));
+  }
+  return records;
 }
 
 }  // namespace ddprun::launcher::evidence

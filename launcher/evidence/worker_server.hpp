@@ -6,9 +6,11 @@
 // put anything there: see flight_record.hpp for its reader.
 //
 // Thread rule: any thread, not the main one; takes as long as the slowest, `limit` at most. All are
-// asked at once. Bounded: what is longer than record_bytes_max counts as no answer.
+// asked at once, and each answer is read as it comes. Bounded: what is longer than record_bytes_max
+// counts as no answer.
 #pragma once
 
+#include "launcher/evidence/flight_record.hpp"
 #include "rendezvous/base/time.hpp"
 
 #include <cstddef>
@@ -18,10 +20,10 @@
 
 namespace ddprun::launcher::evidence {
 
-inline constexpr std::size_t record_bytes_max = 8 * 1024 * 1024;
+inline constexpr std::size_t record_bytes_max = 4 * 1024 * 1024;
 
-// The answers by process, of those that have given one. `sockets`: paths by process.
-std::map<pid_t, std::string> ask_worker_servers(const std::map<pid_t, std::string>& sockets,
-                                                duration limit);
+// By process, of those that have given one. `sockets`: paths by process.
+std::map<pid_t, flight_record> ask_worker_servers(const std::map<pid_t, std::string>& sockets,
+                                                  duration limit);
 
 }  // namespace ddprun::launcher::evidence
