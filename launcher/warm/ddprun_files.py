@@ -82,8 +82,10 @@ class ImportedFiles:
         if path in self._stamps and path not in self._names:
             self._names[path] = sorted(filter(_is_module, os.listdir(path)), key=os.fsencode)
 
-    def take_libraries(self):
-        """Those that this process has mapped, whoever has loaded them."""
+    def take_libraries(self, is_installed):
+        """Those that this process has mapped, whoever has loaded them. A temporary one may have been
+        removed as soon as it was loaded; of an installed one that is gone there is another by now.
+        """
         with open("/proc/self/maps", "rb") as file:
             paths = {line.split(None, 5)[5].rstrip(b"\n") for line in file if b" /" in line}
         for path in map(os.fsdecode, paths):
@@ -91,10 +93,10 @@ class ImportedFiles:
             path = path.removesuffix(" (deleted)")
             if ".so" not in os.path.basename(path) and path != os.path.realpath(sys.executable):
                 continue  # memory of its own, which has a name
-            if is_gone:
-                self._stamps[path] = _GONE
-            else:
+            if not is_gone:
                 self._take_file(path)
+            elif is_installed(path):
+                self._stamps[path] = _GONE
 
     def text(self):
         """For the agent: entries that end with a zero byte, a file's F TIME SIZE INODE PATH, a

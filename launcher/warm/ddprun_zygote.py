@@ -148,7 +148,7 @@ class Zygote:
         why = why or checks.canary(self._socket, self._process)
         if why:
             return f"refused {why}"
-        self._files.take_libraries()
+        self._files.take_libraries(self._places.holds)
         with open(self._files_path, "wb") as file:
             file.write(self._files.text())
         stop = self._stop or ""

@@ -204,6 +204,23 @@ def test_an_imported_file_that_has_changed_is_known(make_agent, packages, tmp_pa
     assert os.path.normpath(named) in found and set(found) <= {os.path.normpath(named), str(kit)}
 
 
+def test_a_library_that_is_gone_once_it_is_loaded_has_changed_if_it_is_a_packages(
+        make_agent, packages, tmp_path):
+    kit = make_kit(packages)
+    part = kit / "part.py"
+    own = kit / "libkit.so.1"
+    for library, found in ((tmp_path / "temporary.so", []), (own, [str(own)])):
+        if library != own:
+            shutil.copy(own, library)
+        part.write_text(f"import ctypes, os\nheld = ctypes.CDLL({str(library)!r})\n"
+                        f"os.unlink({str(library)!r})\n")
+        agent = make_agent([script_of(tmp_path, "import kit.part; import decimal")])
+        agent.record = agent.memory_file(b"I kit\nI kit.part\nI decimal\n")
+        assert agent.load().startswith("ready ")
+        assert not library.exists()
+        assert agent.changed() == found
+
+
 def test_what_imports_leave_in_a_package_is_no_change(make_agent, packages, tmp_path):
     """Compiled files, at the first import; and what is no module."""
     kit = make_kit(packages)
