@@ -47,7 +47,7 @@ struct open_call {
 };
 
 // "0 0x3 0x7eff3204c000 ...": the number, then the arguments; "running", or -1: it is in none.
-std::optional<open_call> call_of(pid_t pid) {
+std::optional<open_call> open_call_of(pid_t pid) {
   const std::string text = text_of_file(proc_path(pid, "syscall"));
   const char* at = text.c_str();
   char* end = nullptr;
@@ -103,7 +103,7 @@ kernel_wait kernel_wait_of(pid_t pid) {
 }
 
 std::string file_waited_for(pid_t pid) {
-  const std::optional<open_call> call = call_of(pid);
+  const std::optional<open_call> call = open_call_of(pid);
   if (!call) return {};
   std::string path;
   if (is_any_of(calls_of_open_file, call->number)) {

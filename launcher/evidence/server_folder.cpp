@@ -16,7 +16,7 @@
 namespace ddprun::launcher::evidence {
 namespace {
 
-constexpr std::size_t path_bytes_max = sizeof(sockaddr_un::sun_path) - 1;
+constexpr std::size_t socket_path_bytes_max = sizeof(sockaddr_un::sun_path) - 1;
 constexpr std::size_t worker_number_bytes_max = 10;  // of a process
 constexpr int folder_tries = 3;
 // So many that others have left are looked at.
@@ -82,7 +82,8 @@ bool server_folder::make_in(const std::string& place) {
   const std::string above = place + "/ddprun-servers-" + std::to_string(::geteuid());
   std::string path = above + "/XXXXXX";
   const bool is_absolute = place.starts_with('/');  // workers may have another current folder
-  if (!is_absolute || path.size() + 1 + worker_number_bytes_max > path_bytes_max) return false;
+  if (!is_absolute || path.size() + 1 + worker_number_bytes_max > socket_path_bytes_max)
+    return false;
   ::mkdir(above.c_str(), 0700);
   const unique_fd parent = open_folder(AT_FDCWD, above.c_str());
   if (!is_private(parent)) return false;
