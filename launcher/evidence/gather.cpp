@@ -216,7 +216,8 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
   const time_point until = now + asked->limit;
   for (rank_question& one : asked->ranks)
     look_at(one.known);
-  ras_question nccl(asked->environment, asked->limit);
+  // An NCCL that does not answer must not cost what the ranks have said: a late answer is void.
+  ras_question nccl(asked->environment, asked->limit * 3 / 4);
   server_question servers(*asked);
   if (find_program("py-spy", to_entries(asked->environment))) {
     ask_for_stacks(*asked, now + asked->limit / 2);

@@ -101,8 +101,10 @@ def endless(file):
 def test_what_nccl_knows_of_its_ranks_is_asked_for(cluster, tmp_path, answer, words):
     script = write(tmp_path, SLEEPS, limit=1)
     server = FakeRas(answer)
+    # Of eight seconds NCCL has six: two are left for a machine that is busy.
     agent = cluster.agent("node", "--max-restarts", 1, "--max-quick-failures", 0, "--log-dir",
-                          tmp_path / "logs", "--tee", 3, workers=2, command=[script],
+                          tmp_path / "logs", "--tee", 3, "--evidence", 8, workers=2,
+                          command=[script],
                           environment={"PYTHON_EXEC": sys.executable,
                                        "NCCL_RAS_ADDR": server.address})
     assert agent.wait() == 0, agent.err()
