@@ -1,28 +1,38 @@
 #!/usr/bin/env python3
 """From the SIGKILL of a rank to the first step of the next round, of a DDP script on gloo: with
-spares that wait (--warm auto) and without (--warm off), one after the other, on this host; and what
-the spares cost while it trains.
+spares that wait (--warm auto), without (--warm off), and by torchrun, in turn, on this host; what a
+spare costs to make and to begin; and what the spares cost while it trains.
 
-`agents x workers`: agents meet at one daemon here. Run it by `tests/benchmark/run warm`, never
-beside tests.
+`agents x workers`: agents meet at one daemon here. `round`: the agent starts the next round (by its
+log, in ms). Run it by `tests/benchmark/run warm`, never beside tests.
 """
 
+import datetime
 import os
+import re
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from tests.support.ports import free_port  # noqa: E402
+from tests.support.warm_agent import WarmAgent  # noqa: E402
+
 BIN = Path(os.environ.get("DDPRUN_BUILD", ROOT / "build")).resolve() / "bin"
 SCRIPT = Path(__file__).with_name("warm_train.py")
 RESTARTS = int(os.environ.get("DDPRUN_BENCHMARK_RESTARTS", "3"))
 LIMIT = 600
+HUNG = 120  # a restart of torchrun's that takes longer
 WINDOW = int(os.environ.get("DDPRUN_BENCHMARK_WINDOW", "10"))  # seconds of training
 PHASES = ("main", "imported", "group", "ddp", "step")
+WAYS = ("auto", "off", "torchrun")
+SPARES = 8
 
 
 def wait(what, condition):
@@ -39,43 +49,135 @@ def noted(path, what, restart):
     return [line for line in lines if line[1] == what and line[3] == str(restart)]
 
 
-def restarts(agents, workers, warm):
-    """Of each restart: seconds from the kill until the last rank has reached each phase."""
-    folder = Path(tempfile.mkdtemp())
-    notes, world = folder / "notes", agents * workers
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON_EXEC": sys.executable}
+def ddprun_jobs(folder, agents, workers, warm, script):
+    """A daemon, and the commands of the agents."""
     port_file = folder / "port"
     daemon = subprocess.Popen([BIN / "ddprun-rendezvous", "--bind", "127.0.0.1", "--port", "0",
                                "--port-file", port_file, "--state-dir", "none"],
-                              stderr=subprocess.DEVNULL)
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait("the daemon", lambda: port_file.exists() and port_file.read_text().strip())
-    started, logs = [], []
-    for number in range(agents):
-        logs.append(folder / f"agent{number}")
-        started.append(subprocess.Popen(list(map(str,
-            [BIN / "ddprun", f"--nnodes={agents}", f"--nproc-per-node={workers}", "--warm", warm,
-             "--rdzv-endpoint", f"127.0.0.1:{port_file.read_text().strip()}", "--embed-daemon",
-             "never", "--max-restarts", RESTARTS + 1, "--max-quick-failures", 0, "--rdzv-conf",
-             "backoff_max=0", "--node-id", f"node{number}", SCRIPT, notes, RESTARTS + 1])),
-            stdout=subprocess.DEVNULL, stderr=open(logs[-1], "w"), env=environment))
-    found = []
-    for restart in range(RESTARTS):
-        wait("the first steps", lambda: len(noted(notes, "step", restart)) == world)
-        steps = noted(notes, "step", restart)
-        if warm != "off":
-            wait("the spares", lambda: all(spares_wait(log, restart) for log in logs))
-        victim = int(steps[-1][4])
-        at = time.time_ns()
-        os.kill(victim, signal.SIGKILL)
-        wait("the next steps", lambda: len(noted(notes, "step", restart + 1)) == world)
-        found.append([(max(int(line[0]) for line in noted(notes, phase, restart + 1)) - at) / 1e9
-                      for phase in PHASES])
+    return daemon, [
+        [BIN / "ddprun", f"--nnodes={agents}", f"--nproc-per-node={workers}", "--warm", warm,
+         "--rdzv-endpoint", f"127.0.0.1:{port_file.read_text().strip()}", "--embed-daemon",
+         "never", "--max-restarts", 1, "--max-quick-failures", 0, "--rdzv-conf",
+         "backoff_max=0", "--node-id", f"node{number}", *script] for number in range(agents)]
+
+
+def torchrun_jobs(agents, workers, script):
+    port = free_port()
+    return [[sys.executable, "-m", "torch.distributed.run", f"--nnodes={agents}",
+             f"--nproc-per-node={workers}", "--max-restarts", 1, "--rdzv-backend", "c10d",
+             "--rdzv-endpoint", f"127.0.0.1:{port}", *script] for _ in range(agents)]
+
+
+def began(log, at):
+    """Nanoseconds since 1970 at which this agent has started the second round."""
+    hour, minute, second = re.search(r" (\d\d):(\d\d):(\d\d\.\d{3}): round 2 starts",
+                                     log.read_text()).groups()
+    day = datetime.datetime.fromtimestamp(at / 1e9, datetime.timezone.utc)
+    whole = day.replace(hour=int(hour), minute=int(minute), second=0, microsecond=0)
+    return int((whole.timestamp() + float(second)) * 1e9)
+
+
+def restart(agents, workers, way):
+    """Seconds from the kill until the last rank has reached each phase; None: torchrun has failed,
+    or hangs, as it does where a worker of the second attempt finds addresses of the first in its
+    store."""
+    folder = Path(tempfile.mkdtemp())
+    notes, world = folder / "notes", agents * workers
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON_EXEC": sys.executable,
+                   "XDG_CACHE_HOME": str(folder / "cache"), "TZ": "UTC"}
+    script = [SCRIPT, notes, 2]
+    daemon, jobs = (None, torchrun_jobs(agents, workers, script)) if way == "torchrun" else \
+        ddprun_jobs(folder, agents, workers, way, script)
+    logs = [folder / f"agent{number}" for number in range(agents)]
+    started = [subprocess.Popen(list(map(str, job)), stdout=subprocess.DEVNULL,
+                                stderr=open(log, "w"), env=environment)
+               for job, log in zip(jobs, logs)]
+    wait("the first steps", lambda: len(noted(notes, "step", 0)) == world)
+    if way == "auto":
+        wait("the spares", lambda: hurry(started) and all(spares_wait(log, 0) for log in logs))
+    victim = int(noted(notes, "step", 0)[-1][4])
+    at = time.time_ns()
+    os.kill(victim, signal.SIGKILL)
+    deadline = time.monotonic() + HUNG
+
+    def has_failed():
+        return any(one.poll() not in (None, 0) for one in started) or \
+            (way == "torchrun" and time.monotonic() > deadline)
+
+    wait("the next steps", lambda: len(noted(notes, "step", 1)) == world or has_failed())
+    if way == "torchrun" and len(noted(notes, "step", 1)) < world:
+        for one in started:
+            one.terminate()
+            one.wait(LIMIT)
+        return None
     for one in started:
         if one.wait(LIMIT) != 0:
             raise SystemExit("a job failed: " + logs[0].read_text()[-2000:])
-    daemon.terminate()
-    daemon.wait()
-    return found
+    times = [max(int(line[0]) for line in noted(notes, phase, 1)) for phase in PHASES]
+    if daemon:
+        daemon.terminate()
+        daemon.wait()
+        times.insert(0, max(began(log, at) for log in logs))
+    else:
+        times.insert(0, None)  # torchrun does not say
+    return [None if one is None else (one - at) / 1e9 for one in times]
+
+
+def restarts(shapes=((1, 2), (2, 2))):
+    print(f"seconds from SIGKILL of a rank until the last of all ranks is there; medians of "
+          f"{RESTARTS}, in turn")
+    print(f"{'':22}" + "".join(f"{phase:>10}" for phase in ("round", *PHASES)))
+    for agents, workers in shapes:
+        found = {way: [] for way in WAYS}
+        for _ in range(RESTARTS):
+            for way in WAYS:
+                found[way].append(restart(agents, workers, way))
+        for way in WAYS:
+            ended = [one for one in found[way] if one]
+            columns = [[one for one in column if one is not None] for column in zip(*ended)]
+            name = way if way == "torchrun" else f"--warm {way}"
+            print(f"{agents} x {workers}, {name}".ljust(22)
+                  + "".join(f"{statistics.median(column):10.3f}" if column else f"{'-':>10}"
+                            for column in columns)
+                  + (f"  failed: {RESTARTS - len(ended)}" if len(ended) < RESTARTS else ""),
+                  flush=True)
+
+
+def spares():
+    """Of one spare: milliseconds of the two forks, and from the message to `__main__`."""
+    folder = Path(tempfile.mkdtemp())
+    notes = folder / "notes"
+    agent = WarmAgent(sys.executable, [SCRIPT, notes, 1, 0], {
+        **os.environ, "OMP_NUM_THREADS": "1", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port())})
+    agent.cold(is_recorded=True, RANK="0", TORCHELASTIC_RESTART_COUNT="0")
+    answer = agent.load_what_may_be()
+    forks, messages = [], []
+    for number in range(1, SPARES + 1):
+        begun = time.monotonic()
+        spare = agent.spare()
+        forks.append(1e3 * (time.monotonic() - begun))
+        at = time.time_ns()
+        ended = agent.warm(spare, RANK="0", TORCHELASTIC_RESTART_COUNT=str(number))
+        if ended.status != 0 or ended.reported:
+            raise SystemExit(f"a spare failed: {ended}")
+        messages.append((int(noted(notes, "main", number)[0][0]) - at) / 1e6)
+    agent.close()
+    print(f"\none spare, of a zygote that says '{answer.strip()}', medians of {SPARES}: forked in "
+          f"{statistics.median(forks):.1f} ms, from the message to __main__ "
+          f"{statistics.median(messages):.1f} ms", flush=True)
+
+
+def hurry(agents):
+    """What makes imports ahead gives way to all others, and this machine may be busy."""
+    for agent in agents:
+        children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()
+        for pid in children:
+            with suppress(OSError):
+                Path(f"/proc/{pid}/autogroup").write_text("0", encoding="ascii")
+    return True
 
 
 def spares_wait(log, restart):
@@ -119,7 +221,7 @@ def training(warm):
             env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHON_EXEC": sys.executable})
     wait("the first steps", lambda: len(noted(notes, "hundred", 0)) > 2)
     if warm != "off":
-        wait("the spares", lambda: spares_wait(log, 0))
+        wait("the spares", lambda: hurry([job]) and spares_wait(log, 0))
         time.sleep(70)  # until the imports are held to be whole, and no worker is looked at
     others = waiting_processes(job.pid, str(SCRIPT))
     before = [seconds_of_processor(pid) for pid in others]
@@ -147,15 +249,8 @@ def costs():
 
 
 def main():
-    print(f"seconds from SIGKILL of a rank until the last of all ranks is there; medians of "
-          f"{RESTARTS}")
-    print(f"{'':22}" + "".join(f"{phase:>10}" for phase in PHASES))
-    for agents, workers in ((1, 2), (2, 2)):
-        for warm in ("auto", "off"):
-            found = restarts(agents, workers, warm)
-            medians = [statistics.median(column) for column in zip(*found)]
-            print(f"{agents} x {workers}, --warm {warm:<6}".ljust(22)
-                  + "".join(f"{value:10.3f}" for value in medians), flush=True)
+    restarts()
+    spares()
     costs()
 
 
