@@ -83,8 +83,9 @@ class ImportedFiles:
             self._names[path] = sorted(filter(_is_module, os.listdir(path)), key=os.fsencode)
 
     def take_libraries(self, is_installed):
-        """Takes those that this process has mapped, whoever loaded them. A temporary one may have
-        been removed as soon as it was loaded; an installed one that is gone has been replaced."""
+        """Those that this process has mapped, whoever has loaded them. A temporary one may have
+        been removed once it was loaded; in the place of an installed one there is another by now.
+        """
         with open("/proc/self/maps", "rb") as file:
             paths = {line.split(None, 5)[5].rstrip(b"\n") for line in file if b" /" in line}
         for path in map(os.fsdecode, paths):
