@@ -81,8 +81,7 @@ def began(log, at):
 
 def restart(agents, workers, way):
     """Seconds from the kill until the last rank has reached each phase; None: torchrun has failed,
-    or hangs, as it does where a worker of the second attempt finds addresses of the first in its
-    store."""
+    or hangs, where the new workers cannot connect to each other."""
     folder = Path(tempfile.mkdtemp())
     notes, world = folder / "notes", agents * workers
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON_EXEC": sys.executable,
