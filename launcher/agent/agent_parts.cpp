@@ -49,6 +49,7 @@ void agent::start_health() {
 void agent::start_evidence() {
   evidence::keeper_options values;
   values.gathering_limit = options_.evidence_limit;
+  values.asks_collectives = options_.asks_collectives;
   values.names_hangs = options_.hang.is_named;
   values.hang_limit = options_.hang.limit;
   give_ras_port(environment_, values, identity_.visible_gpus, identity_.mark);

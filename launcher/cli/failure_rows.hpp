@@ -12,6 +12,12 @@ inline cli::checked apply_evidence(options_draft& draft, const cli::given_option
                    cli::read_seconds(option.given, option.value, true));
 }
 
+inline cli::checked apply_collectives(options_draft& draft, const cli::given_option& option) {
+  static constexpr cli::typed_word<bool> words[] = {{"on", true}, {"off", false}};
+  return cli::keep(draft.options.asks_collectives,
+                   cli::read_word(option.given, option.value, words, "on or off"));
+}
+
 inline cli::checked apply_hang_timeout(options_draft& draft, const cli::given_option& option) {
   const std::string_view text = cli::without_blanks(option.value);
   hang_options& hang = draft.options.hang;
@@ -38,6 +44,10 @@ inline constexpr std::array failure_rows = {
          "before a round in which a rank stands still is stopped, ask its\n"
          "ranks where they stand, and wait this long at most; 0: do not ask (2)"},
         apply_evidence},
+    cli::option<options_draft>{{"collectives", "on | off", "Failures",
+                                "on: ranks that stand still are also asked which collectives they\n"
+                                "have called, by PyTorch's own record of them (off)"},
+                               apply_collectives},
     cli::option<options_draft>{
         {"hang-timeout", "auto | off | SECONDS", "Failures",
          "when no rank of a node has moved for this long, kill the one that\n"

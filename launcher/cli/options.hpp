@@ -122,6 +122,7 @@ struct launch_options {
   std::string on_event;  // a command that gets the events; empty: none
 
   duration evidence_limit = std::chrono::seconds(2);  // for one collection; 0: none
+  bool asks_collectives = false;  // of PyTorch; see launcher/evidence/worker_server.hpp
   hang_options hang;
 
   // The number of spare processes that have already made the script's imports; empty: as many as

@@ -15,40 +15,8 @@ namespace {
 
 constexpr std::size_t calls_told_max = 3;
 
-// Number of the last collective that the rank has called there; none: it is not known to be one of
-// the group.
-std::optional<std::uint64_t> last_called(const flight_record& record, const std::string& group) {
-  const auto found = record.groups.find(group);
-  if (found != record.groups.end()) return found->second.enqueued;
-  if (group == default_group) return 0;
-  return std::nullopt;
-}
-
 bool is_waited_in(const collective& one) {
   return one.is_pending && !one.is_point_to_point;
-}
-
-struct collective_lags {
-  std::map<std::uint32_t, std::string> behind;  // and how far
-  std::set<std::uint32_t> ahead;                // of one that is
-};
-
-collective_lags lags_among(const std::vector<ranked_record>& ranks) {
-  collective_lags found;
-  for (const ranked_record& waiting : ranks) {
-    for (const collective& call : waiting.record->recent) {
-      if (!is_waited_in(call)) continue;
-      for (const ranked_record& other : ranks) {
-        const auto last = last_called(*other.record, call.group);
-        if (!last || *last >= call.sequence) continue;
-        found.ahead.insert(waiting.rank);
-        found.behind.try_emplace(other.rank, "its last was #" + std::to_string(*last) +
-                                                 ", others wait in " + call.name + " " +
-                                                 number_of(*waiting.record, call));
-      }
-    }
-  }
-  return found;
 }
 
 // Of one call; all that has to be the same on each rank.
@@ -70,7 +38,7 @@ using place = std::pair<std::string, std::uint64_t>;  // group and number
 std::optional<collective_mismatch> mismatch_at(const std::vector<ranked_record>& ranks,
                                                const place& where) {
   std::map<signature, collective_mismatch::call> calls;
-  bool does_one_wait = false;
+  std::set<signature> waited_in;
   collective_mismatch found;
   for (const ranked_record& one : ranks) {
     const auto& recent = one.record->recent;
@@ -78,13 +46,14 @@ std::optional<collective_mismatch> mismatch_at(const std::vector<ranked_record>&
       return !each.is_point_to_point && place(each.group, each.sequence) == where;
     });
     if (call == recent.end()) continue;
-    does_one_wait = does_one_wait || call->is_pending;
+    if (call->is_pending) waited_in.insert(signature_of(*call));
     auto& same = calls[signature_of(*call)];
     if (same.ranks.empty()) same.words = words_of_call(*call);
     same.ranks.push_back(one.rank);
     found.number = number_of(*one.record, *call);
   }
-  if (calls.size() < 2 || !does_one_wait) return std::nullopt;
+  // One that has ended may be of an earlier group with the same name.
+  if (calls.size() < 2 || waited_in.size() < calls.size()) return std::nullopt;
   for (auto& [kind, call] : calls)
     found.calls.push_back(std::move(call));
   std::stable_sort(found.calls.begin(), found.calls.end(), [](const auto& one, const auto& other) {
@@ -95,27 +64,6 @@ std::optional<collective_mismatch> mismatch_at(const std::vector<ranked_record>&
 }
 
 }  // namespace
-
-std::vector<rank_behind> ranks_behind(const std::vector<ranked_record>& ranks) {
-  std::vector<rank_behind> all;
-  for (const auto& [rank, words] : lags_among(ranks).behind)
-    all.push_back({rank, words});
-  return all;
-}
-
-std::optional<rank_behind> sole_behind(const std::vector<ranked_record>& ranks) {
-  const collective_lags found = lags_among(ranks);
-  if (found.behind.size() != 1) return std::nullopt;
-  const auto& [rank, words] = *found.behind.begin();
-  if (found.ahead.contains(rank)) return std::nullopt;
-  const auto own = std::find_if(ranks.begin(), ranks.end(),
-                                [rank = rank](const auto& one) { return one.rank == rank; });
-  const auto& calls = own->record->recent;
-  const bool does_it_wait =
-      std::any_of(calls.begin(), calls.end(), [](const collective& one) { return one.is_pending; });
-  if (does_it_wait) return std::nullopt;
-  return rank_behind{rank, words};
-}
 
 std::optional<collective_mismatch> mismatch_of(const std::vector<ranked_record>& ranks) {
   std::set<place> places;

@@ -1,10 +1,5 @@
-// Compares what the ranks of a node have called in their process groups: whom they wait for, and
-// whether they wait in calls that do not belong together.
-//
-// Ranks of a group call its collectives in one order, so that one number is one collective. A rank
-// is behind if it has not called what another of its group waits in. If it waits in a collective
-// itself, of another group, it may be behind for the sake of one that is not seen here; so this
-// rank is named only if it waits in none.
+// Finds ranks of a node that wait in calls that do not belong together. Ranks of a group call its
+// collectives in one order, so one number is one collective.
 //
 // Thread rule: pure functions. The records are the caller's.
 #pragma once
@@ -23,19 +18,7 @@ struct ranked_record {
   const flight_record* record = nullptr;
 };
 
-struct rank_behind {
-  std::uint32_t rank = 0;
-  std::string words;  // "its last was #1203, others wait in all_reduce #1204"
-  bool operator==(const rank_behind&) const = default;
-};
-
-// Those that others wait for, by rank.
-std::vector<rank_behind> ranks_behind(const std::vector<ranked_record>& ranks);
-
-// The only one. None: there are several, or it waits itself, or another is behind it.
-std::optional<rank_behind> sole_behind(const std::vector<ranked_record>& ranks);
-
-// Ranks that have called different collectives under one number, and wait in one of them.
+// Ranks that have called different collectives under one number, and wait in each of them.
 struct collective_mismatch {
   struct call {
     std::string words;  // "all_reduce of float32[1024]"

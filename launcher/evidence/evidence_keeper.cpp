@@ -27,8 +27,8 @@ evidence_keeper::evidence_keeper(boost::asio::any_io_executor executor, spawner&
   // dumpable.
   const bool is_open = ::prctl(PR_GET_DUMPABLE) == 1;
   if (options_.is_python && is_open) {
-    servers_ = std::make_unique<server_folder>(options_.environment);
-    stacks_ = std::make_unique<stack_spawner>(inner_, servers_->path());
+    if (options_.asks_collectives) servers_ = std::make_unique<server_folder>(options_.environment);
+    stacks_ = std::make_unique<stack_spawner>(inner_, servers_ ? servers_->path() : "");
   }
   if (is_open) progress_ = std::make_unique<progress_files>(options_.worker_count);
   watch_options values;

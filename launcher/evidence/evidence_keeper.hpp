@@ -33,7 +33,8 @@
 namespace ddprun::launcher::evidence {
 
 struct keeper_options {
-  duration gathering_limit{};  // of one gathering; 0: no evidence is gathered or saved
+  duration gathering_limit{};     // of one gathering; 0: no evidence is gathered or saved
+  bool asks_collectives = false;  // of each rank's PyTorch
   bool names_hangs = true;
   std::optional<duration>
       hang_limit;               // kills a rank that hangs this long; none: ranks are never killed

@@ -83,27 +83,6 @@ stall_kind kind_of(const rank_evidence& one, const standing& where, bool waits_f
   return is_seen ? stall_kind::elsewhere : stall_kind::unseen;
 }
 
-void apply_records(const node_evidence& seen, bool do_all_wait, std::vector<stalled_ranks>& ranks) {
-  const std::vector<ranked_record> records = records_of(seen);
-  const auto behind = sole_behind(records);
-  if (!behind) return;
-  const auto found = std::find_if(ranks.begin(), ranks.end(),
-                                  [&behind](const auto& one) { return one.first == behind->rank; });
-  if (found == ranks.end()) return;
-  if (do_all_wait) {
-    found->kind = stall_kind::elsewhere;
-    found->words += ", behind the others (" + behind->words + ")";
-  }
-  if (found->kind != stall_kind::elsewhere) return;
-  for (stalled_ranks& one : ranks) {
-    const bool is_known = std::any_of(records.begin(), records.end(), [&one](const auto& record) {
-      return record.rank == one.first;
-    });
-    if (one.kind == stall_kind::elsewhere && is_known && one.first != behind->rank)
-      one.kind = stall_kind::waits;
-  }
-}
-
 }  // namespace
 
 bool stands_as_before(const rank_evidence& before, const rank_evidence& now) {
@@ -154,7 +133,6 @@ std::vector<stalled_ranks> stalled_ranks_of(const node_evidence& seen) {
     one.kind = stall_kind::elsewhere;
     one.words += ", behind the others in NCCL (" + seen.nccl_lag->words + ")";
   }
-  apply_records(seen, do_all_wait, ranks);
   return ranks;
 }
 

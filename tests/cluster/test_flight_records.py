@@ -68,7 +68,8 @@ def write(folder, *work, hangs_in=0):
 
 def start(cluster, script, *options, workers=2, **more):
     return cluster.agent("node", "--max-restarts", 1, "--max-quick-failures", 0,
-                         "--hang-timeout", 5, *options, workers=workers, command=[script],
+                         "--hang-timeout", 5, "--collectives", "on", *options,
+                         workers=workers, command=[script],
                          environment={"PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1"},
                          **more)
 
@@ -119,7 +120,7 @@ def test_nodes_tell_each_other_in_which_collective_their_ranks_wait(cluster, tmp
             dist.all_reduce(torch.ones(1024))
         time.sleep(3600)
     """)
-    _, agents = nodes(cluster, 2, script, "--hang-timeout", 10)
+    _, agents = nodes(cluster, 2, script, "--hang-timeout", 10, "--collectives", "on")
     for agent in agents:
         assert agent.wait(LIMIT) == 0, agent.err()
         told = re.search("no rank of this run has moved for .*", agent.err()).group()
@@ -204,6 +205,7 @@ def test_a_script_sees_none_of_it(cluster, tmp_path):
     seen, servers, errors = [], [], []
     for limit in (0, 2):
         agent = cluster.agent(f"node{limit}", "--evidence", limit, "--hang-timeout", "off",
+                              "--collectives", "on",
                               run=f"run{limit}", command=[script],
                               environment={"PYTHON_EXEC": sys.executable,
                                            "OMP_NUM_THREADS": "1"})
@@ -242,7 +244,7 @@ for rank in range(2):
     children.append(child)
 print("ends", [os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in children], flush=True)
 """)
-    agent = cluster.agent("node", command=[script],
+    agent = cluster.agent("node", "--collectives", "on", command=[script],
                           environment={"PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1"})
     assert agent.wait(LIMIT) == 0, agent.err()
     assert "ends [2, 2]" in agent.out()

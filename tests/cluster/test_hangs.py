@@ -266,7 +266,7 @@ def test_ranks_that_train_with_gloo_wait_for_the_one_in_its_forward(cluster, tmp
     pytest.importorskip("torch", reason="PyTorch is not installed here")
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(TRAINS).format(last="dist.barrier()"))
-    agent = start(cluster, script, "--hang-timeout", 10, workers=2)
+    agent = start(cluster, script, "--hang-timeout", 10, "--collectives", "on", workers=2)
     assert agent.wait(LIMIT) == 0, agent.err()
     sentence = (f"rank 1 stood in forward (train.py:{line_of(script, 'sleep(3600)')}) while rank 0 "
                 f"waited in backward for all_reduce #N, <module> "

@@ -1,6 +1,5 @@
 """Hangs of PyTorch's DistributedDataParallel over Gloo on nodes of one rank each."""
 
-import re
 import textwrap
 
 import pytest
@@ -26,5 +25,5 @@ def test_nodes_that_train_with_gloo_wait_for_the_one_in_its_forward(cluster, tmp
         assert (f"rank {stands} (local rank 0) hung: no rank of this run has moved for "
                 in agent.err())
         assert f"rank {stands} stood in forward (train.py:{line}) while rank" in agent.err()
-        assert re.search("waited in backward for all_reduce #[0-9]+, <module>", agent.err())
+        assert "waited in backward, <module>" in agent.err()
     cluster.nothing_left(but=cluster.programs[:1])

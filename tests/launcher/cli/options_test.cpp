@@ -125,6 +125,9 @@ TEST_CASE(
   CHECK(options_of("a.py").evidence_limit == std::chrono::seconds(2));
   CHECK(options_of("--evidence 0.5 a.py").evidence_limit == std::chrono::milliseconds(500));
   CHECK(options_of("--evidence=0 a.py").evidence_limit == 0s);
+  CHECK_FALSE(options_of("a.py").asks_collectives);
+  CHECK(options_of("--collectives on a.py").asks_collectives);
+  CHECK(usage_error_of("--collectives=yes a.py") == "--collectives=yes: write on or off");
   for (const std::string words : {"a.py", "--hang-timeout auto a.py"}) {
     CHECK(options_of(words).hang.is_named);
     CHECK_FALSE(options_of(words).hang.limit);
