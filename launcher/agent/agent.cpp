@@ -316,11 +316,12 @@ void agent::step(const core::agent_event& event) {
 
 void agent::arm_timer() {
   const std::optional<time_point> due = machine_->next_deadline();
-  // Of a deadline that stays, too: else the loop is late from now on, however soon it turns.
-  if (due) {
-    lateness_.expect(std::max(*due, std::chrono::steady_clock::now()));
-  } else {
+  // Of a deadline that stays, too: else the loop is late from now on, however soon it turns. One
+  // that has passed during the effects of this step stays expected, and the loop is late.
+  if (!due) {
     lateness_.expect_nothing();
+  } else if (const auto now = std::chrono::steady_clock::now(); due != armed_for_ || *due > now) {
+    lateness_.expect(std::max(*due, now));
   }
   if (due == armed_for_) return;
   armed_for_ = due;

@@ -225,12 +225,23 @@ void evidence_keeper::name_hung(const core::name_hung& found) {
   end_hung(found.who.rank, found.who.text);
 }
 
+bool evidence_keeper::waits_in_kernel(std::uint32_t rank) const {
+  const auto& found = watch_->gathered();
+  return found &&
+         std::any_of(found->ranks.begin(), found->ranks.end(), [rank](const rank_evidence& one) {
+           return one.rank == rank && one.waits.has_value();
+         });
+}
+
 void evidence_keeper::end_hung(std::uint32_t rank, const std::string& text) {
   const std::string who = "rank " + std::to_string(rank) + " hangs";
-  if (!options_.hang_limit) {
+  // SIGKILL would not end it, and a file server that comes back, or a disk that has flushed, does.
+  const bool is_in_kernel = waits_in_kernel(rank);
+  if (!options_.hang_limit || is_in_kernel) {
     outside_.hangs(hung_rank{rank, who + ": " + text});
     return outside_.say(note_level::warning,
-                        text + "; --hang-timeout SECONDS ends a rank that hangs");
+                        text + (is_in_kernel ? "; a rank that waits in the kernel is not ended"
+                                             : "; --hang-timeout SECONDS ends a rank that hangs"));
   }
   for (const worker_group::live_worker& one : outside_.living()) {
     if (one.rank != rank) continue;

@@ -131,6 +131,8 @@ class evidence_keeper {
   std::string folder_of(round_number round) const;
   void hear_hang(const hang_verdict& verdict, duration still_for);
   void hear_stand(const std::string& sentence, duration still_for);
+  // As the newest evidence has it.
+  bool waits_in_kernel(std::uint32_t rank) const;
   void end_hung(std::uint32_t rank, const std::string& text);
 
   spawner& inner_;

@@ -17,6 +17,11 @@ bool speaks_of_gpu(const cause& why) {
   });
 }
 
+// A bad index in the script: the GPU is as it was.
+bool speaks_of_own_fault(const cause& why) {
+  return why.tail.find("device-side assert triggered") != std::string::npos;
+}
+
 }  // namespace
 
 failed_round::failed_round(evidence_writer& writer, kernel_news kernel)
@@ -89,7 +94,7 @@ void failed_round::judge(round_number round, bool is_failure) {
 
 void failed_round::name_gpu_fault(cause& why) {
   const bool has_spoken = !why.is_secondary && speaks_of_gpu(why);
-  has_spoken_of_gpu_ = has_spoken_of_gpu_ || has_spoken;
+  has_spoken_of_gpu_ = has_spoken_of_gpu_ || (has_spoken && !speaks_of_own_fault(why));
   const std::string fault = kernel_.fault_of(static_cast<pid_t>(why.process), has_spoken);
   if (fault.empty()) return;
   why.text += (why.text.empty() ? "" : "; ") + ("the kernel's log: " + fault);

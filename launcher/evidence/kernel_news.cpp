@@ -19,6 +19,8 @@ constexpr std::array<std::string_view, 4> words_of_interest = {"Xid", "ut of mem
 
 // Xid 45 reports the cleanup after a process has ended for any reason.
 constexpr int fault_of_cleanup = 45;
+// Of a program: memory that it may not use, and a channel that was reset for it.
+constexpr std::array faults_of_programs = {13, 31, 43};
 
 bool is_of_interest(std::string_view line) {
   return std::any_of(words_of_interest.begin(), words_of_interest.end(),
@@ -94,8 +96,11 @@ std::vector<std::string> kernel_news::lines() {
 
 bool kernel_news::has_fault() {
   read();
-  return std::any_of(faults_.begin(), faults_.end(),
-                     [](const gpu_fault& fault) { return fault.number != fault_of_cleanup; });
+  return std::any_of(faults_.begin(), faults_.end(), [](const gpu_fault& fault) {
+    return fault.number != fault_of_cleanup &&
+           std::find(faults_of_programs.begin(), faults_of_programs.end(), fault.number) ==
+               faults_of_programs.end();
+  });
 }
 
 std::string kernel_news::fault_of(pid_t process, bool has_spoken_of_gpu) {

@@ -205,7 +205,14 @@ void preparation::tell_who_has_none(const std::vector<node_word>& words) {
 // Of a checkpoint that ranks of several nodes have saved together.
 void preparation::tell_of_parts(const round_place& here, int memory,
                                 const std::vector<node_word>& words) {
-  for (const std::string& name : unmarked_parts(list_files(memory))) {
+  const std::vector<found_file> found = list_files(memory);
+  for (const std::string& name : unmarked_parts(found)) {
+    // Rank 0 of a checkpoint of several nodes is the one that has .metadata: this node has been
+    // stopped as it saved one of its own.
+    const bool is_own = std::any_of(found.begin(), found.end(), [&name](const found_file& one) {
+      return one.path.starts_with(name + "/__0_");
+    });
+    if (is_own) continue;
     for (std::uint32_t node = 0; node < words.size(); ++node) {
       const auto& held = words[node].held;
       const bool has_rest = std::any_of(held.begin(), held.end(), [&](const held_entry& one) {

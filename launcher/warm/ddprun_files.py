@@ -34,8 +34,9 @@ def _stamp_of(path):
 class ImportedFiles:
     """First in the sys.meta_path of a zygote that makes an import: finds what the others do."""
 
-    def __init__(self, generators, site_folders):
+    def __init__(self, generators, places, site_folders):
         self._generators = generators
+        self._places = places
         self._stamps = {}
         self._names = {}  # of what is in a folder
         for name, module in list(sys.modules.items()):
@@ -62,11 +63,15 @@ class ImportedFiles:
 
     def _take(self, spec):
         try:
+            # What is only looked for may be the user's: a folder of data has the name of a package.
             if getattr(spec, "has_location", False):
                 # In a zip file a module's own path leads to nothing.
-                self._take_file(getattr(spec.loader, "archive", None) or spec.origin)
+                path = getattr(spec.loader, "archive", None) or spec.origin
+                if self._places.holds(path):
+                    self._take_file(path)
             for folder in getattr(spec, "submodule_search_locations", None) or ():
-                self._take_folder(folder)
+                if self._places.holds(folder):
+                    self._take_folder(folder)
         except Exception:
             pass  # a package has made it, of whatever
 

@@ -67,7 +67,9 @@ class Zygote:
         self._ahead = ddprun_imported.ImportedAhead()
         self._drawn = None     # a module that has drawn random numbers
         self._generators = ddprun_random.Watch()
-        self._files = ddprun_files.ImportedFiles(self._generators, checks.site_folders())
+        self._places = checks.Places()
+        self._files = ddprun_files.ImportedFiles(self._generators, self._places,
+                                                 checks.site_folders())
         self._seeded_at = {}   # an import: generators that were seeded as the script came to it
         self._unsure = {}      # a generator that may have been seeded: (import, module, state)
         self._process = ddprun_process.Process()
@@ -77,7 +79,6 @@ class Zygote:
         self._watched = checks.WatchedVariables(os.environ._data, self._names)
         self._set_variables(self._watched)
         self._stamp = checks.stamp()
-        self._places = checks.Places()
         self._texts = ddprun_script.Texts()
         ddprun_process.give_way()
         self._oom_score = ddprun_process.go_first()

@@ -230,6 +230,7 @@ void warm_spawner::take_check(const std::string& why_cold) {
     if (!given || !given->waits) continue;
     const worker::order order = *std::exchange(given->waits, std::nullopt);
     given->is_sent_cold = !why_cold.empty();
+    given->began = std::chrono::steady_clock::now();
     // One that has died meanwhile is about to be told as its worker.
     if (order.send(why_cold)) inner_.signal_group(given->pid, SIGKILL);
     end_late(given);
@@ -309,6 +310,7 @@ void warm_spawner::judge_early_end(const worker& over, exit_status status) {
   const bool is_early = std::chrono::steady_clock::now() - over.began < early;
   // A worker that we signalled, or that was started cold after all, proves nothing.
   if (status.success() || !is_early || over.is_signalled || !over.cold_because.empty()) return;
+  if (over.waits) return;  // it has not begun
   if (suspicion_ || is_off_) return;
   cold_comparison::events events;
   events.is_script = [this] { suspicion_.reset(); };

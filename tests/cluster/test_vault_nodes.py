@@ -273,8 +273,8 @@ def test_a_part_of_a_dcp_checkpoint_of_several_nodes_is_not_taken_for_the_whole(
     if not is_lost:
         b.says(r"warning: vault: step-7 is a checkpoint of several nodes \(DCP\), whose .metadata "
                r"is on node 0 alone: no node goes on from it. Save it to a folder")
-    a.says(r"warning: vault: no entry has one name on every node that has saved one "
-           r"\(nodes 0, 1\): the workers begin without")
+    a.says(r"warning: vault: no entry is on every node that has saved one "
+           r"\(nodes 0, 1\): the workers start without one")
     cluster.order(0, "say left markers=$(ls -d $DDPRUN_VAULT/*/.metadata | wc -l)")
     assert wait_for("rank 0 to look", lambda: cluster.events("left"))[0].markers == "0"
     cluster.finish(2)

@@ -145,6 +145,19 @@ def test_a_callback_leaves_what_is_not_in_the_vault(vault, place, tmp_path):
     assert not [*tmp_path.rglob(".complete")]
 
 
+def test_a_callback_waits_for_the_others_on_every_node(vault, place, tmp_path):
+    """Also where there is nothing to mark, as on a node without a vault."""
+    pytest.importorskip("torch")
+    waits = ("import torch.distributed as dist\n"
+             "dist.is_initialized = lambda: True\n"
+             "dist.barrier = lambda: print('waits')\n")
+    done = subprocess.run([sys.executable, "-c", waits + CALLBACK, tmp_path / "elsewhere"],
+                          capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": str(PACKAGE)})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["waits", "None"] * 2
+
+
 def test_only_what_is_there_is_an_attribute(vault):
     assert isinstance(vault, types.ModuleType)
     with pytest.raises(AttributeError, match="has no attribute 'MarkCheckpoint'"):

@@ -112,3 +112,17 @@ def test_what_imports_leave_in_a_package_is_no_change(make_agent, packages, tmp_
     (kit / "__pycache__").mkdir()
     (kit / "cache.json").touch()
     assert agent.changed() == []
+
+
+def test_a_folder_of_data_that_is_looked_for_as_a_package_is_none(make_agent, packages, tmp_path):
+    """transformers looks whether there is a package `datasets`, and finds the user's folder."""
+    kit = make_kit(packages)
+    (kit / "part.py").write_text("import importlib.util\n"
+                                 "found = importlib.util.find_spec('mydata') is not None\n")
+    data = tmp_path / "project" / "mydata"
+    data.mkdir(parents=True)
+    script = script_of(tmp_path, "import kit.part; print(kit.part.found)\nimport decimal")
+    agent = make_agent([script], PYTHONPATH=str(data.parent))
+    learnt(agent)
+    (data / "shard0").mkdir()
+    assert agent.changed() == []

@@ -46,6 +46,16 @@ TEST_CASE("a line of the kernel's log tells of a fault of a GPU") {
   CHECK_FALSE(gpu_fault_in(""));
 }
 
+TEST_CASE("a fault is the GPU's if it is not a program's") {
+  const written_log log;
+  kernel_news news(log.file, true);
+  for (const int number : {13, 31, 43, 45})
+    log.say("NVRM: Xid (PCI:0000:01:00): " + std::to_string(number) + ", pid=1, name=a");
+  CHECK_FALSE(news.has_fault());
+  log.say(fell_off);
+  CHECK(news.has_fault());
+}
+
 TEST_CASE("of the kernel's log only what concerns this round is told") {
   const written_log log;
   log.say("NVRM: Xid (PCI:0000:01:00): 48, pid=1, name=a, of an earlier job");

@@ -103,13 +103,12 @@ def _make_callback():
         written their part of it."""
 
         def on_save(self, args, state, control, **others):
-            path = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
-            if not _is_in_vault(path):
-                return
+            # On every rank, also of a node without a vault: the others wait for it.
             import torch.distributed as dist
             if dist.is_available() and dist.is_initialized():
                 dist.barrier()
-            if state.is_local_process_zero and os.path.isdir(path):
+            path = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
+            if _is_in_vault(path) and state.is_local_process_zero and os.path.isdir(path):
                 mark(path)
 
     return MarkCheckpoints
