@@ -94,8 +94,8 @@ constexpr std::array own_options = {
          [] { return seconds_text(daemon_options().recovery_window); }},
         apply_recovery_window},
     row{{"state-dir", "DIR | none", "",
-         "the folder that persists what must outlive all agents: which runs are active, how\n"
-         "often they were restarted, how they ended (HOST-PORT in\n"
+         "where to persist what must outlive all agents: which runs are\n"
+         "active, how often they were restarted, how they ended (HOST-PORT in\n"
          "$STATE_DIRECTORY, else ddprun/HOST-PORT in $XDG_STATE_HOME or\n"
          "~/.local/state; none with --port=0)"},
         apply_state_folder},

@@ -128,7 +128,8 @@ def test_what_a_rank_loses_beyond_the_reserve_is_said(tmp_path, floods_on):
         errors += line.decode()
         if "exit code 3:" in errors:
             break
-    lost = re.findall(r"(\d+) lines \(\d+ bytes\) of rank \d+'s output are lost: nobody read",
+    lost = re.findall(r"(\d+) lines \(\d+ bytes\) of rank \d+'s output are lost: "
+                      "ddprun's own output was not read in time",
                       errors)
     assert lost, errors
     assert f"  |   {REASON}" in errors, errors

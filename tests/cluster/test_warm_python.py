@@ -364,7 +364,7 @@ def test_what_waits_is_the_first_to_go_when_memory_runs_out(make_agent, tmp_path
         assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
     assert agent.warm(spare).out == f"True {before}\n"
     ended = agent.warm(PYTHONWARNINGS="ignore")
-    assert ended.reported.startswith("PYTHONWARNINGS is another")
+    assert ended.reported.startswith("PYTHONWARNINGS has changed")
     assert ended.out == f"False {before}\n"
 
 

@@ -182,7 +182,8 @@ TEST_CASE("without the launcher's ids rank 0 creates one, and the others read it
   }
   SECTION("and of another version") {
     REQUIRE_FALSE(client_of(fixture.store).set(key, "22304 5a01", patience));
-    contains(fixture.join_error(), "NCCL 2.28.9 is loaded here, and NCCL 2.23.4 by rank 0");
+    contains(fixture.join_error(),
+             "NCCL 2.28.9 is loaded here, but rank 0 has created the id with NCCL 2.23.4");
   }
   SECTION("and no store") {
     fixture.here.agent_store = false;

@@ -253,7 +253,7 @@ TEST_CASE("a rank that dies while all find what to go on from costs no snapshot"
 
 TEST_CASE("a rank that dies while what was read is handed on costs no snapshot", "[snapshot]") {
   const std::string lost =
-      "cannot hand on what ranks have read of the snapshot: the ranks have lost each other";
+      "cannot distribute what ranks have read of the snapshot: the ranks have lost each other";
   const auto [how, expects] = GENERATE_COPY(
       std::pair(death{0, last_act::hand_on, ""}, both(lost, 20)),
       std::pair(death{1, last_act::hand_on, ""}, both(lost, 20)),
