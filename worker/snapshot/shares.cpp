@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <queue>
 #include <utility>
 
@@ -46,17 +45,24 @@ dealt_tensors deal_out(const snapshot_part& replicated, std::uint32_t writers,
   dealt.rank_of.assign(replicated.tensors.size(), 0);
   writers = std::clamp<std::uint32_t>(writers, 1, std::max<std::uint32_t>(world_size, 1));
   if (writers == 1) return dealt;
-  // Assign the longest tensors first, each to the writer with the least bytes: then no two shares
-  // differ by more than the longest tensor.
   const auto lengths = lengths_of(replicated);
-  std::vector<std::size_t> order(lengths.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::uint64_t bytes_of_rank_0 = 0;
+  std::vector<std::size_t> order;  // of those that any rank may write
+  for (std::size_t at = 0; at < lengths.size(); ++at) {
+    if (!replicated.tensors[at].is_rank_0s) {
+      order.push_back(at);
+    } else if (__builtin_add_overflow(bytes_of_rank_0, lengths[at], &bytes_of_rank_0)) {
+      bytes_of_rank_0 = ~std::uint64_t{0};
+    }
+  }
+  // Assign the longest tensors first, each to the writer with the least bytes: then no two shares
+  // differ by more than the longest tensor, unless rank 0 has more that is its own.
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return lengths[a] > lengths[b]; });
   using load = std::pair<std::uint64_t, std::uint32_t>;  // bytes, writer
   std::priority_queue<load, std::vector<load>, std::greater<>> least;
   for (std::uint32_t writer = 0; writer < writers; ++writer)
-    least.emplace(0, writer);
+    least.emplace(writer == 0 ? bytes_of_rank_0 : 0, writer);
   for (const std::size_t index : order) {
     auto [bytes, writer] = least.top();
     least.pop();

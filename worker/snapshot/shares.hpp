@@ -43,6 +43,7 @@ struct dealt_tensors {
 };
 
 // Spreads the writers evenly over the ranks, and thus over the nodes: 2 of 8 are ranks 0 and 4.
+// Rank 0 writes what is its own (tensor_view::is_rank_0s), and that much less of the others.
 dealt_tensors deal_out(const snapshot_part& replicated, std::uint32_t writers,
                        std::uint32_t world_size);
 

@@ -70,6 +70,9 @@ struct tensor_view : tensor_description {
   // Only the optimizer's step changes it: it may be copied beside the next forward and backward
   // pass, on another thread (snapshots::begin_save).
   bool may_be_late = false;
+  // It may differ between the ranks (a buffer, such as BatchNorm's averages): a snapshot has that
+  // of rank 0. Looked at only where it is replicated; alike on all ranks.
+  bool is_rank_0s = false;
   std::optional<tensor_piece> piece_of;  // of a rank's own only
 };
 

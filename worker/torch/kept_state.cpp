@@ -116,6 +116,7 @@ void kept_state::add_to(snapshot_part& part) const {
   for (const auto& each : tensors()) {
     part.tensors.push_back(view_of(each.name, each.tensor));
     part.tensors.back().may_be_late = each.is_average;
+    part.tensors.back().is_rank_0s = each.is_buffer;
   }
   part.values.merge(texts());
 }

@@ -216,6 +216,7 @@ snapshot_state training_state::view() const {
   for (const auto& each : tensors_of(model_)) {
     tensors.push_back(view_of(each.name, each.tensor));
     tensors.back().may_be_late = each.is_parameter;
+    tensors.back().is_rank_0s = !each.is_parameter;
   }
   visit_state(
       optimizer_,

@@ -110,6 +110,24 @@ TEST_CASE("writers are spread over the ranks, and so over the nodes", "[snapshot
   CHECK(deal_out(part, 1, 8).ranks == std::vector<std::uint32_t>{0});
 }
 
+TEST_CASE("what differs between the ranks is rank 0's to write", "[snapshot]") {
+  auto part = part_of({5, 6, 7, 8, 9, 10});
+  for (const std::size_t at : {1u, 3u, 5u})
+    part.tensors[at].is_rank_0s = true;
+  const auto dealt = deal_out(part, 2, 2);
+  // 24 bytes are rank 0's: the others go to rank 1, for balance.
+  CHECK(dealt.rank_of == std::vector<std::uint32_t>{1, 0, 1, 0, 1, 0});
+  CHECK(dealt.ranks == std::vector<std::uint32_t>{0, 1});
+  CHECK(share_of(part, dealt, 1).tensors.size() == 3);
+  // A rank that sees it otherwise must not write them.
+  auto otherwise = part;
+  otherwise.tensors[5].is_rank_0s = false;
+  CHECK(deal_out(otherwise, 2, 2).checksum != dealt.checksum);
+  for (auto& each : part.tensors)
+    each.is_rank_0s = true;
+  CHECK_FALSE(deal_out(part, 2, 2).is_shared());
+}
+
 TEST_CASE("the checksum tells ranks apart that do not have the same tensors", "[snapshot]") {
   const auto here = deal_out(part_of({5, 6, 7}), 2, 4);
   CHECK(here.checksum != 0);
@@ -173,6 +191,45 @@ TEST_CASE("each of several ranks writes a share, and all is found again", "[snap
     }
   }
   CHECK(test.messages.text() == "");
+}
+
+TEST_CASE("of tensors that differ between the ranks a snapshot has rank 0's", "[snapshot]") {
+  constexpr std::uint32_t world_size = 3;
+  constexpr std::size_t buffers = 6;
+  const auto name_of = [](std::size_t buffer) { return "buffer" + std::to_string(buffer); };
+  job_under_test test;
+  test.writers = GENERATE(1u, 2u, 3u);
+  test.is_asynchronous = GENERATE(true, false);
+  const bool is_late = GENERATE(true, false);
+  {
+    auto ranks = test.open(1, world_size);
+    require_open(ranks);
+    std::vector<error_code> errors(world_size);
+    job_under_test::on_all(world_size, [&](std::uint32_t rank) {
+      const small_state kept(10, rank);
+      const std::string here = "of rank " + std::to_string(rank);
+      auto state = kept.view();
+      for (std::size_t at = 0; at < buffers; ++at) {
+        state.replicated.tensors.push_back(bytes_tensor(name_of(at), here));
+        state.replicated.tensors.back().is_rank_0s = true;
+      }
+      auto& job = *ranks[rank].job;
+      errors[rank] = is_late ? job.begin_save(10, 0, state) : job.save(10, 0, state);
+      if (!errors[rank]) errors[rank] = job.wait();
+    });
+    CHECK(errors == all(world_size));
+  }
+  const auto next = test.open(2, world_size);
+  require_open(next);
+  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+    const auto& found = *next[rank].job->resumed();
+    CHECK(small_state(10, rank).compare(found) == "");
+    for (std::size_t at = 0; at < buffers; ++at) {
+      const auto* const buffer = found.replicated.find(name_of(at));
+      REQUIRE(buffer != nullptr);
+      CHECK(buffer->bytes == "of rank 0");
+    }
+  }
 }
 
 TEST_CASE("a share that is damaged or gone costs the snapshot, and not the one before",
