@@ -16,6 +16,14 @@ std::string text_of(const tensor_region& region) {
   return list(region.shape) + " at " + list(region.offset);
 }
 
+// Of a piece.
+tensor_region region_of(const tensor_view& tensor) {
+  return {tensor.piece_of->offset, tensor.shape};
+}
+tensor_description whole_of(const tensor_view& tensor) {
+  return {tensor.name, tensor.type, tensor.piece_of->shape};
+}
+
 }  // namespace
 
 sharded_tensors::sharded_tensors(std::uint32_t ranks, std::uint32_t first, opener open)
@@ -30,16 +38,26 @@ error_code sharded_tensors::add(std::uint32_t rank, const snapshot_part& own,
 error_code sharded_tensors::take(std::uint32_t rank, const snapshot_part& own,
                                  std::shared_ptr<const mapped_file> bytes,
                                  std::string& problem) const {
+  // All are checked before one is taken: the bytes of a file that is refused are gone.
+  std::map<std::string_view, tensor_description> added;
   for (const tensor_view& tensor : own.tensors) {
     if (!tensor.piece_of) continue;
-    const tensor_region region{tensor.piece_of->offset, tensor.shape};
-    const tensor_description whole{tensor.name, tensor.type, tensor.piece_of->shape};
-    auto& all = tensors_[tensor.name];
-    if (all.pieces.empty()) all.whole = whole;
-    if (!is_inside(region, whole.shape) || all.whole != whole) {
-      problem = "piece " + text_of(region) + " does not fit into " + to_text(all.whole);
+    const tensor_region region = region_of(tensor);
+    const tensor_description whole = whole_of(tensor);
+    const auto known = tensors_.find(tensor.name);
+    const tensor_description& expected = known != tensors_.end()
+                                             ? known->second.whole
+                                             : added.try_emplace(tensor.name, whole).first->second;
+    if (!is_inside(region, whole.shape) || expected != whole) {
+      problem = "piece " + text_of(region) + " does not fit into " + to_text(expected);
       return errc::damaged;
     }
+  }
+  for (const tensor_view& tensor : own.tensors) {
+    if (!tensor.piece_of) continue;
+    const tensor_region region = region_of(tensor);
+    auto& all = tensors_[tensor.name];
+    if (all.pieces.empty()) all.whole = whole_of(tensor);
     // Ranks with the same region have the same content.
     const bool is_there = std::any_of(all.pieces.begin(), all.pieces.end(),
                                       [&](const piece& each) { return each.region == region; });

@@ -364,6 +364,43 @@ TEST_CASE("a region that is not there is named", "[snapshot]") {
   CHECK(add({{9, 0}, {5, 7}}, matrix) == errc::damaged);
 }
 
+TEST_CASE("of a file that is refused no piece is left", "[snapshot]") {
+  const std::vector<std::uint32_t> values(70);
+  const auto piece_of = [&](std::string name, const tensor_region& region, const numbers& whole) {
+    tensor_view view;
+    view.name = std::move(name);
+    view.type = element_type::u32;
+    view.shape = region.shape;
+    view.bytes = bytes_in(values);
+    view.piece_of = {whole, region.offset};
+    return view;
+  };
+  const tensor_region top{{0, 0}, {5, 7}};
+  const tensor_region bottom{{5, 0}, {5, 7}};
+  sharded_tensors all;
+  std::string problem;
+  snapshot_part good;
+  good.tensors = {piece_of("moments", top, matrix)};
+  CHECK_FALSE(all.add(0, good, nullptr, problem));
+  // What is wrong comes after pieces that fit: of a tensor that is known, of itself, and outside.
+  const std::vector<tensor_view> wrong = {piece_of("moments", bottom, {11, 7}),
+                                          piece_of("others", bottom, {11, 7}),
+                                          piece_of("third", {{9, 0}, {5, 7}}, matrix)};
+  for (const auto& each : wrong) {
+    INFO(each.name);
+    snapshot_part own;
+    own.tensors = {piece_of("moments", bottom, matrix), piece_of("others", top, matrix), each};
+    CHECK(all.add(1, own, nullptr, problem) == errc::damaged);
+    CHECK(problem.find("does not fit into " + each.name + " U32 [10, 7]") != std::string::npos);
+    std::vector<std::uint32_t> read(35);
+    auto* const to = reinterpret_cast<char*>(read.data());
+    CHECK(all.read("moments", bottom, to, problem) == errc::damaged);
+    CHECK(all.read("others", top, to, problem) == errc::not_found);
+    CHECK(all.read("third", top, to, problem) == errc::not_found);
+    CHECK_FALSE(all.read("moments", top, to, problem));
+  }
+}
+
 TEST_CASE("a piece that is none of its whole is refused", "[snapshot]") {
   job_under_test test;
   auto ranks = test.open(1, 1);
