@@ -91,14 +91,6 @@ error_code sharded_tensors::open_all(std::string& problem) const {
   }
 }
 
-std::vector<tensor_description> sharded_tensors::wholes() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<tensor_description> all;
-  for (const auto& [name, each] : tensors_)
-    all.push_back(each.whole);
-  return all;
-}
-
 error_code sharded_tensors::read(std::string_view name, const tensor_region& region, char* to,
                                  std::string& problem) const {
   const std::lock_guard lock(mutex_);

@@ -50,8 +50,6 @@ class sharded_tensors {
 
   // Opens all that is not open yet. Errors: the opener's, or as add().
   error_code open_all(std::string& problem) const;
-  // The wholes, by name: of the files that are open.
-  std::vector<tensor_description> wholes() const;
 
   // Brings a region of a whole to `to`, from the pieces that have some of it: only their bytes are
   // read. errc::not_found: there is no such tensor; errc::invalid_argument: it has no such region;

@@ -211,8 +211,6 @@ TEST_CASE("another number of ranks reads its own pieces", "[snapshot]") {
       CHECK(read_region(*found.sharded, {{1, 2}, {8, 3}}) == "");
       std::string why;
       CHECK_FALSE(found.sharded->open_all(why));
-      REQUIRE(found.sharded->wholes().size() == 1);
-      CHECK(to_text(found.sharded->wholes()[0]) == "moments U32 [10, 7]");
     }
   }
   std::string problem;
