@@ -22,21 +22,24 @@ from safetensors import safe_open
 MANIFEST = "manifest.json"
 
 
-def rank_file(folder, rank):
-    return Path(folder) / f"rank-{rank:05}.safetensors"
+def rank_file(folder, rank, *, is_emergency=False):
+    """Of an emergency snapshot one rank has written the only file, whichever was left."""
+    return Path(folder) / ("survivors.safetensors" if is_emergency
+                           else f"rank-{rank:05}.safetensors")
 
 
 def read(folder):
     """Returns (manifest, tensors, values) of the replicated part; values are texts."""
     manifest = json.loads((Path(folder) / MANIFEST).read_text())
+    is_emergency = manifest.get("emergency", False)
     for rank, record in enumerate(manifest["files"]):
-        data = rank_file(folder, rank).read_bytes()
-        if xxhash.xxh3_64_hexdigest(data) != record["xxh3"]:
-            sys.exit(f"{rank_file(folder, rank)} is damaged: its bytes do not match their checksum")
+        path = rank_file(folder, rank, is_emergency=is_emergency)
+        if xxhash.xxh3_64_hexdigest(path.read_bytes()) != record["xxh3"]:
+            sys.exit(f"{path} is damaged: its bytes do not match their checksum")
     tensors, values = {}, {}
     # Each of these ranks has written a share.
     for rank in manifest.get("replicated", [0]):
-        with safe_open(rank_file(folder, rank), "pt") as file:
+        with safe_open(rank_file(folder, rank, is_emergency=is_emergency), "pt") as file:
             tensors |= {name: file.get_tensor(name) for name in file.keys()
                         if not name.startswith("rank.")}
             values |= {name: text for name, text in (file.metadata() or {}).items()
@@ -68,8 +71,9 @@ def show(folder):
     for name, text in values.items():
         print(f"  {name} = {text}")
     for rank in range(len(manifest["files"])):
-        with safe_open(rank_file(folder, rank), "pt") as file:
-            print(f"{rank_file(folder, rank).name}:")
+        path = rank_file(folder, rank, is_emergency=manifest.get("emergency", False))
+        with safe_open(path, "pt") as file:
+            print(f"{path.name}:")
             for name in sorted(file.keys()):
                 tensor = file.get_slice(name)
                 print(f"  {name} {tensor.get_dtype()} {tensor.get_shape()}")

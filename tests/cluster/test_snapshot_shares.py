@@ -128,6 +128,43 @@ def test_the_examples_script_finds_the_tensors_of_all_shares(cluster, tmp_path):
     assert said.stdout == f"{names} {{'note': 'of all ranks'}}\n"
 
 
+def test_the_examples_script_reads_an_emergency_snapshot(tmp_path):
+    """It has one file, of whichever rank was left, and the manifest says so (names.hpp)."""
+    for package in ("safetensors", "torch", "xxhash"):
+        pytest.importorskip(package, reason=f"the package {package} is missing")
+    import safetensors.torch
+    import torch
+    import xxhash
+    snapshot = tmp_path / "snapshot-000001-000010"
+    snapshot.mkdir()
+    weight = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    data = safetensors.torch.save(
+        {"model.weight": weight, "optimizer.state.0.step": torch.tensor(10.0)},
+        {"format": "pt", "optimizer.lr": "[0.5]", "samples_used": "640"})
+    (snapshot / "survivors.safetensors").write_bytes(data)
+    (snapshot / "manifest.json").write_text(json.dumps({
+        "format": "ddprun snapshot", "version": 1, "tenure": 1, "step": 10, "epoch": 2,
+        "instance": 77, "round": 1, "emergency": True,
+        "files": [{"bytes": len(data), "xxh3": xxhash.xxh3_64_hexdigest(data)}], "xxh3": ""}))
+    script = ROOT / "examples" / "01_snapshot_resume" / "snapshot_files.py"
+
+    def call(*arguments):
+        return subprocess.run([sys.executable, script, *arguments], text=True, capture_output=True)
+
+    shown = call("show", snapshot)
+    assert shown.returncode == 0, shown.stderr
+    assert "survivors.safetensors:\n  model.weight F32 [2, 3]\n" in shown.stdout
+    converted = call("to-torch", snapshot, tmp_path / "snapshot.pt")
+    assert converted.returncode == 0, converted.stderr
+    saved = torch.load(tmp_path / "snapshot.pt", weights_only=True)
+    assert (saved["step"], saved["epoch"], saved["samples_used"]) == (10, 2, 640)
+    assert torch.equal(saved["network"]["weight"], weight)
+    # Damage is found, and the file named.
+    (snapshot / "survivors.safetensors").write_bytes(data[:-1])
+    damaged = call("show", snapshot)
+    assert damaged.returncode == 1 and "survivors.safetensors is damaged" in damaged.stderr
+
+
 def test_a_reader_needs_no_right_to_write(cluster, tmp_path):
     folder = tmp_path / "s"
     save(cluster, folder, 4, 3)
