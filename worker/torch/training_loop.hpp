@@ -24,10 +24,11 @@
 // An interrupted run ends with the same bits as an uninterrupted one if the loss depends only on
 // the batch, the model and the generators. An emergency snapshot (loop_driver.hpp) does not contain
 // the generators, so a model with dropout continues with other ones. If a rank is lost, what a loss
-// or on_epoch_end() has changed of the saved state is restored (unfinished_changes.hpp). There is
-// no emergency snapshot if the survivors' states differ, or if a loss has changed parameters or a
-// kept tensor of more than 1 MiB. The discarded pass (warms_up) runs the loss too, and its changes
-// of the saved state are restored as well.
+// or on_epoch_end() has changed of the saved state is restored (unfinished_changes.hpp), but not
+// weights and averages that an unfinished on_epoch_end() has changed: they are not looked at, and
+// are saved as they are. There is no emergency snapshot if the survivors' states differ, or if a
+// loss has changed parameters or a kept tensor of more than 1 MiB. The discarded pass (warms_up)
+// runs the loss too, and its changes of the saved state are restored as well.
 //
 // Training waits only for the copy of what a forward pass changes (buffers, generators, what keep()
 // names). Parameters, the optimizer's state and averages are copied during the next step's forward
