@@ -166,8 +166,8 @@ def test_by_default_ranks_whose_file_server_is_gone_are_named(cluster, tmp_path,
     hook, events = told_to(tmp_path / "events")
     agent = start(cluster, script, *hook, workers=2)
     agent.says("no rank of this node has moved for .*: ranks 0 and 1 waited in the kernel for "
-               rf"(\.\.\.)?{re.escape(str(file)[-80:])} \(state D.*; --hang-timeout SECONDS ends a "
-               "rank that hangs")
+               rf"(\.\.\.)?{re.escape(str(file)[-80:])} \(state D.*; a rank that waits in the "
+               "kernel is not ended")
     (hang,) = wait_for("the event", lambda: of_hangs(events()))
     assert hang["rank"] == 0 and str(file)[-80:] in hang["text"]
     gate.close()  # the server is back
