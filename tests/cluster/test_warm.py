@@ -314,7 +314,8 @@ def test_a_package_that_is_upgraded_under_the_job_is_the_new_one(cluster, tmp_pa
     (lambda kit: (kit / "part.py").unlink(), "no text"),
 ])
 def test_a_file_of_a_package_that_has_changed_is_read_again(cluster, tmp_path, change, seen):
-    """By all workers of the node, and the next spares have the new one."""
+    """By all workers of the node, and the next spares have the new one. A start that does not wait
+    for the look is not recorded, so the stop lasts until it is over."""
     python, packages = python_of(tmp_path / "environment")
     kit = packages / "kit"
     kit.mkdir()
@@ -327,6 +328,16 @@ try:
 except ImportError:
     text = "no text"
 print("it is the", text)
+
+
+def end_when_told(*_):
+    while not os.path.exists(folder + "/may-end"):
+        time.sleep(0.01)
+    os._exit(1)
+
+
+import signal
+signal.signal(signal.SIGTERM, end_when_told)
 """, last="""
 if attempt == 1:
     while not os.path.exists(folder + "/go-on"):
@@ -336,6 +347,8 @@ if attempt == 1:
     agent.says("2 spare workers wait")
     change(kit)
     go(cluster)
+    agent.says("workers are started cold: .* has changed since the imports were made")
+    (cluster.folder / "may-end").touch()
     wait_for("the next spares", lambda: agent.err().count("2 spare workers wait") == 2)
     (cluster.folder / "go-on").touch()
     assert agent.wait() == 0, agent.err()
