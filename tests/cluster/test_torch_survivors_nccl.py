@@ -185,8 +185,10 @@ def test_what_an_aborted_collective_leaves_reaches_no_state(cluster, tmp_path, s
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     grace = 5 if state == "none" else 60  # the latter have long to leave, as machines may be slow
-    agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 2, workers=2,
-                          conf=f"stop_grace={grace}", command=[script, PACKAGE, state, tmp_path],
+    # Two failures that are alike come soon after one another where the machine is quick.
+    agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 2, "--max-quick-failures", 0,
+                          workers=2, conf=f"stop_grace={grace}",
+                          command=[script, PACKAGE, state, tmp_path],
                           environment={"PYTHON_EXEC": sys.executable})
     assert agent.wait(LIMIT) == 0, agent.err()
     ends = re.findall(r"rank (\d) lived (\d) rounds, began in (\d), watchdog (\d): \[(.*)\]",
