@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::size_t calls_told_max = 3;
 
-bool is_waited_in(const collective& one) {
-  return one.is_pending && !one.is_point_to_point;
-}
-
 // Of one call; all that has to be the same on each rank.
 using signature = std::tuple<std::string, std::string, std::uint64_t>;
 

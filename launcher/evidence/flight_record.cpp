@@ -177,10 +177,12 @@ std::optional<flight_record> flight_record_of(std::string_view text) {
   return found;
 }
 
+bool is_waited_in(const collective& one) {
+  return one.is_pending && !one.is_point_to_point;
+}
+
 const collective* pending_collective(const flight_record& record) {
-  const auto found =
-      std::find_if(record.recent.begin(), record.recent.end(),
-                   [](const collective& one) { return one.is_pending && !one.is_point_to_point; });
+  const auto found = std::find_if(record.recent.begin(), record.recent.end(), is_waited_in);
   return found == record.recent.end() ? nullptr : &*found;
 }
 

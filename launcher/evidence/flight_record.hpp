@@ -55,7 +55,9 @@ inline constexpr std::string_view default_group = "0";
 // None: it is no such text.
 std::optional<flight_record> flight_record_of(std::string_view text);
 
-// The oldest that has not ended, that other ranks take part in; none: there is none.
+// It has not ended, and all ranks of its group take part in it.
+bool is_waited_in(const collective& one);
+// The oldest such; none: there is none.
 const collective* pending_collective(const flight_record& record);
 
 // "all_reduce #5", "all_reduce #5 of group mesh_dp"; "#5" of a group without a name.
