@@ -12,7 +12,7 @@
 #include "launcher/hosts/doctor/health_now.hpp"
 #include "launcher/hosts/doctor/start_check.hpp"
 #include "launcher/hosts/engines.hpp"
-#include "launcher/hosts/kubernetes/manifest.hpp"
+#include "launcher/hosts/kubernetes/kubernetes_manifest.hpp"
 #include "launcher/hosts/ssh/head.hpp"
 #include "launcher/hosts/ssh/ordered_agent.hpp"
 #include "launcher/hosts/ssh/plan.hpp"
@@ -21,7 +21,7 @@
 #include "launcher/process/guardian_process.hpp"
 #include "launcher/report/explain.hpp"
 #include "rendezvous/base/unique_fd.hpp"
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/net/host_name.hpp"
 
 #include <array>

@@ -1,7 +1,7 @@
 #include "worker/store_connection.hpp"
 
 #include "rendezvous/base/lost_peer.hpp"
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 #include "worker/store_question.hpp"
 
 #include <algorithm>

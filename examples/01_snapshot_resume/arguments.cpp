@@ -1,6 +1,6 @@
 #include "examples/01_snapshot_resume/arguments.hpp"
 
-#include "examples/common/command_line.hpp"
+#include "examples/common/example_command_line.hpp"
 
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // Runs collectives on small tensors, and shows what each rank had before and after. Start it first
 // on a new cluster: it shows whether the ranks reach each other, and needs no data.
-#include "examples/common/command_line.hpp"
+#include "examples/common/example_command_line.hpp"
 #include "examples/common/program.hpp"
 #include "worker/torch/process_group.hpp"
 

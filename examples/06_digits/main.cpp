@@ -1,7 +1,7 @@
 // The minimum of a distributed training program in C++: a process group, a model that is equal on
 // all ranks, and a loop that splits the pictures among the ranks and averages numbers over them.
-#include "examples/common/command_line.hpp"
 #include "examples/common/digits_test.hpp"
+#include "examples/common/example_command_line.hpp"
 #include "examples/common/program.hpp"
 #include "worker/torch/training_loop.hpp"
 

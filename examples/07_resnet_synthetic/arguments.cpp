@@ -1,6 +1,6 @@
 #include "examples/07_resnet_synthetic/arguments.hpp"
 
-#include "examples/common/command_line.hpp"
+#include "examples/common/example_command_line.hpp"
 
 namespace resnet_synthetic {
 

@@ -1,6 +1,6 @@
 #include "examples/08_bert_classifier/arguments.hpp"
 
-#include "examples/common/command_line.hpp"
+#include "examples/common/example_command_line.hpp"
 
 namespace bert_classifier {
 

@@ -11,7 +11,7 @@
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/net/host_name.hpp"
 #include "rendezvous/net/resolve.hpp"
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 
 #include <boost/asio/post.hpp>
 

@@ -41,7 +41,7 @@
 #include "rendezvous/base/lateness_watch.hpp"
 #include "rendezvous/client/daemon_session.hpp"
 #include "rendezvous/client/tether_client.hpp"
-#include "rendezvous/core/agent/agent.hpp"
+#include "rendezvous/core/agent/agent_machine.hpp"
 #include "rendezvous/log/writer.hpp"
 
 #include <boost/asio/io_context.hpp>

@@ -12,7 +12,7 @@
 #include "launcher/vault/leader_mark.hpp"
 #include "launcher/vault/node_vault.hpp"
 #include "rendezvous/net/host_name.hpp"
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 
 #include <boost/asio/post.hpp>
 

@@ -5,7 +5,7 @@
 // Thread rule: any thread.
 #pragma once
 
-#include "rendezvous/core/agent/agent.hpp"
+#include "rendezvous/core/agent/agent_machine.hpp"
 
 #include <cstddef>
 #include <cstdint>

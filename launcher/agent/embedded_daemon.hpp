@@ -15,7 +15,7 @@
 
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/net/resolve.hpp"
 #include "rendezvous/server/server.hpp"
 

@@ -1,7 +1,7 @@
 #include "launcher/agent/own_job.hpp"
 
 #include "rendezvous/base/printable_text.hpp"
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/core/store/key_hash.hpp"
 
 #include <cstdint>

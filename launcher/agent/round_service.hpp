@@ -19,9 +19,9 @@
 #pragma once
 
 #include "launcher/agent/socket_thread.hpp"
-#include "rendezvous/core/agent/agent.hpp"
-#include "rendezvous/core/messages/types.hpp"
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/core/agent/agent_machine.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
+#include "rendezvous/net/net_types.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 

@@ -6,7 +6,7 @@
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/net/dialer.hpp"
 #include "rendezvous/net/host_name.hpp"
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>

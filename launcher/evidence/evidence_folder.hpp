@@ -2,7 +2,7 @@
 // and one for the node (node.txt).
 //
 // The folder and its files must not exist yet. A link that another user has planted in their place
-// is not followed. Sizes are bounded: see gather.hpp.
+// is not followed. Sizes are bounded: see evidence_gathering.hpp.
 //
 // Thread rule: any thread but the main one, because a disk may hang.
 #pragma once

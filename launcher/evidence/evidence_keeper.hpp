@@ -18,7 +18,7 @@
 #include "launcher/evidence/stack_spawner.hpp"
 #include "launcher/process/worker_group.hpp"
 #include "rendezvous/base/environment_map.hpp"
-#include "rendezvous/core/agent/agent.hpp"
+#include "rendezvous/core/agent/agent_machine.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 

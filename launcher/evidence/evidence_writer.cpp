@@ -1,6 +1,6 @@
 #include "launcher/evidence/evidence_writer.hpp"
 
-#include "launcher/evidence/gather.hpp"
+#include "launcher/evidence/evidence_gathering.hpp"
 
 #include <chrono>
 #include <filesystem>

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "launcher/evidence/call_watch.hpp"
-#include "launcher/evidence/gather.hpp"
+#include "launcher/evidence/evidence_gathering.hpp"
 #include "launcher/evidence/hang_rules.hpp"
 #include "launcher/evidence/movement.hpp"
 #include "launcher/process/background_task.hpp"
@@ -39,7 +39,7 @@ struct watch_options {
   bool names_hangs = false;
   std::optional<duration> hang_limit;  // none: it is learnt
   environment_map environment;         // for what is run to find out more
-  std::string server_folder{};         // see gather.hpp
+  std::string server_folder{};         // see evidence_gathering.hpp
   // When something else ends the round, a rank that has not moved for this long counts as still.
   std::chrono::milliseconds still_after{4000};
   // How ranks are asked, on another thread; tests have their own.

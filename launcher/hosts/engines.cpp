@@ -1,9 +1,9 @@
 #include "launcher/hosts/engines.hpp"
 
 #include "launcher/hosts/kubernetes/pod_placement.hpp"
-#include "launcher/hosts/mpi/lifeline.hpp"
 #include "launcher/hosts/mpi/member.hpp"
-#include "launcher/hosts/mpi/placement.hpp"
+#include "launcher/hosts/mpi/mpi_lifeline.hpp"
+#include "launcher/hosts/mpi/mpi_placement.hpp"
 #include "launcher/hosts/slurm/slurm.hpp"
 
 #include <initializer_list>

@@ -6,8 +6,8 @@
 // It prints lines on standard output: "version 23007" and "library PATH" once NCCL is loaded; then
 // "address 10.0.0.1:41233" of the first id, "id HEX" for each, and "end". On an error it prints
 // "problem TEXT" and exits with 1. NCCL's own output goes to standard error.
+#include "launcher/nccl/nccl_id_options.hpp"
 #include "launcher/nccl/nccl_library.hpp"
-#include "launcher/nccl/options.hpp"
 #include "launcher/nccl/program_libraries.hpp"
 #include "launcher/node/installed_packages.hpp"
 #include "rendezvous/base/environment_map.hpp"

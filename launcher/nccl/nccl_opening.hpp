@@ -9,7 +9,7 @@
 #include "launcher/cli/options.hpp"
 #include "launcher/nccl/nccl_helper.hpp"
 #include "rendezvous/base/environment_map.hpp"
-#include "rendezvous/core/agent/agent.hpp"
+#include "rendezvous/core/agent/agent_machine.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 

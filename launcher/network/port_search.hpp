@@ -11,7 +11,7 @@
 #pragma once
 
 #include "rendezvous/base/lifetime.hpp"
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/net/dialer.hpp"
 
 #include <boost/asio/steady_timer.hpp>

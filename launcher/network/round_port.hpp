@@ -12,7 +12,7 @@
 // destruction.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/net/listener.hpp"
 
 #include <boost/asio/steady_timer.hpp>

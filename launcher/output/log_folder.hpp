@@ -14,7 +14,7 @@
 #include "launcher/cli/output_options.hpp"
 #include "launcher/log/log_route.hpp"
 #include "rendezvous/base/environment_map.hpp"
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/log/writer.hpp"
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 #include "launcher/process/spawner.hpp"
 #include "launcher/survivors/survivor_spawner.hpp"
 #include "launcher/warm/warm_spawner.hpp"
-#include "rendezvous/core/agent/agent.hpp"
+#include "rendezvous/core/agent/agent_machine.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 

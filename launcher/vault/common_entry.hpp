@@ -23,8 +23,8 @@
 // A node without a vault writes the first line and "without".
 //
 // "holds OF ORDER NODES ROUND NAME": OF is the group rank of the node whose workers saved the
-// entry, NODES and ROUND are its origin (origin.hpp). "aside OF ORDER NAME": an entry that no node
-// may take any more, even if it has a copy.
+// entry, NODES and ROUND are its origin (entry_origin.hpp). "aside OF ORDER NAME": an entry that no
+// node may take any more, even if it has a copy.
 //
 #pragma once
 

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "launcher/cli/vault_options.hpp"
+#include "launcher/vault/entry_origin.hpp"
 #include "launcher/vault/memory_home.hpp"
-#include "launcher/vault/origin.hpp"
 #include "launcher/vault/peer_calls.hpp"
 #include "launcher/vault/vault_rules.hpp"
 #include "rendezvous/base/unique_fd.hpp"

@@ -2,9 +2,9 @@
 
 #include "launcher/base/text.hpp"
 #include "launcher/base/write_all.hpp"
+#include "launcher/vault/entry_origin.hpp"
 #include "launcher/vault/next_word.hpp"
 #include "launcher/vault/open_below.hpp"
-#include "launcher/vault/origin.hpp"
 #include "worker/snapshot/checksum.hpp"
 
 #include <algorithm>

@@ -5,10 +5,10 @@
 //   ...
 //   end
 //
-// Numbers are as in the manifest (vault_manifest.hpp), NODES and ROUND as in origin.hpp. The marker
-// is the last file. The receiver writes data as it comes and holds at most `piece_bytes` in memory.
-// It ends the transfer at a path outside of the entry, at more bytes than announced, and at a wrong
-// checksum.
+// Numbers are as in the manifest (vault_manifest.hpp), NODES and ROUND as in entry_origin.hpp. The
+// marker is the last file. The receiver writes data as it comes and holds at most `piece_bytes` in
+// memory. It ends the transfer at a path outside of the entry, at more bytes than announced, and at
+// a wrong checksum.
 //
 // Thread rule: a thread that may block; each piece takes `silence_limit` at most. Errors:
 // `problem`.

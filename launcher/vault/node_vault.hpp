@@ -11,7 +11,7 @@
 #include "launcher/vault/agreement.hpp"
 #include "launcher/vault/desk.hpp"
 #include "launcher/vault/keeper.hpp"
-#include "rendezvous/core/agent/agent.hpp"
+#include "rendezvous/core/agent/agent_machine.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 

@@ -1,8 +1,8 @@
 #include "launcher/vault/vault_manifest.hpp"
 
 #include "launcher/base/text.hpp"
+#include "launcher/vault/entry_origin.hpp"
 #include "launcher/vault/next_word.hpp"
-#include "launcher/vault/origin.hpp"
 #include "worker/snapshot/checksum.hpp"
 
 #include <charconv>

@@ -8,9 +8,9 @@
 //   ...
 //   end 03aa6f6d3b1f2c55
 //
-// "saved" is there if the origin is known (origin.hpp). Sizes are in bytes, checksums are XXH3 with
-// 64 bits in hexadecimal, times in ns since 1970; the marker is the last file. "end" has the
-// checksum of all lines above it.
+// "saved" is there if the origin is known (entry_origin.hpp). Sizes are in bytes, checksums are
+// XXH3 with 64 bits in hexadecimal, times in ns since 1970; the marker is the last file. "end" has
+// the checksum of all lines above it.
 #pragma once
 
 #include "launcher/vault/vault_rules.hpp"

@@ -1,6 +1,6 @@
 #include "rendezvous/client/tether_client.hpp"
 
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 
 #include <utility>
 #include <variant>

@@ -1,7 +1,7 @@
 #include "rendezvous/client/tether_host.hpp"
 
 #include "rendezvous/base/lifetime.hpp"
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "rendezvous/core/run/run_record.hpp"
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -6,7 +6,7 @@
 
 #include "rendezvous/base/lifetime.hpp"
 #include "rendezvous/journal/journal.hpp"
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 
 #include <boost/asio/post.hpp>
 

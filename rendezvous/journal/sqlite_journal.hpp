@@ -11,7 +11,7 @@
 
 #include "rendezvous/journal/journal.hpp"
 #include "rendezvous/journal/sqlite_file.hpp"
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 
 #include <chrono>
 #include <memory>

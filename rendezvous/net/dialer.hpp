@@ -14,9 +14,9 @@
 // inside `start`, and not after `cancel` or destruction. Destroy it before its io_context.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
+#include "rendezvous/net/net_types.hpp"
 #include "rendezvous/net/resolve.hpp"
-#include "rendezvous/net/types.hpp"
 
 #include <functional>
 #include <memory>

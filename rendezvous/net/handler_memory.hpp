@@ -4,7 +4,7 @@
 // Ownership: the waiting object's. Its handler keeps the object alive while the operation lasts.
 #pragma once
 
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 
 #include <boost/asio/bind_allocator.hpp>
 

@@ -8,7 +8,7 @@
 // Thread rule: any.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 
 #include <chrono>
 

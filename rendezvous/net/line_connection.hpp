@@ -15,9 +15,9 @@
 // or the system's own.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/net/keep_alive.hpp"
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 #include "rendezvous/net/write_queue.hpp"
 #include "rendezvous/protocol/line_reader.hpp"
 

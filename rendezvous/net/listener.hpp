@@ -11,7 +11,7 @@
 #pragma once
 
 #include "rendezvous/net/keep_alive.hpp"
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 
 #include <functional>
 #include <memory>

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "rendezvous/base/unique_fd.hpp"
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 
 #include <cstdint>
 #include <optional>

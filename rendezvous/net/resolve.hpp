@@ -10,7 +10,7 @@
 // Errors: asio::error::host_not_found and similar, or the system's own.
 #pragma once
 
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 
 #include <functional>
 #include <memory>

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 
 #include <boost/asio/io_context.hpp>
 

@@ -1,8 +1,8 @@
-// The encoding half of agent.hpp; agent.cpp decodes.
+// The encoding half of agent_protocol.hpp; agent_protocol.cpp decodes.
 #include "rendezvous/base/printable_text.hpp"
 #include "rendezvous/base/utf8.hpp"
-#include "rendezvous/protocol/agent.hpp"
 #include "rendezvous/protocol/agent_fields.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 #include "rendezvous/protocol/json_writer.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The fields of each message of agent.hpp, each written once: its name, its limits, and whether it
-// may be left out.
+// The fields of each message of agent_protocol.hpp, each written once: its name, its limits, and
+// whether it may be left out.
 //
 // `fields_of(on, message)` is called with a `fields` (json_fields.hpp), which reads into the
 // message, or a `field_writer` (agent_encode.cpp), which writes it. The order is that on the wire.
@@ -17,7 +17,7 @@
 
 #include "rendezvous/core/messages/settings_table.hpp"
 #include "rendezvous/core/messages/validation.hpp"
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 
 #include <concepts>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Reads typed fields, with their limits, out of one JSON object: the decoding half of agent.hpp.
-// agent_fields.hpp explains its verbs.
+// Reads typed fields, with their limits, out of one JSON object: the decoding half of
+// agent_protocol.hpp. agent_fields.hpp explains its verbs.
 //
 // None of its texts can imitate our own output when it is shown: names with control characters are
 // refused, and sentences and tails lose them. Texts can only be read through these verbs.
@@ -7,15 +7,15 @@
 // After the first mistake all reads do nothing, so a message is read straight down and its verdict
 // is looked at once.
 //
-// Only agent.cpp includes this, so that one file pays for the JSON library. Ownership: object and
-// verdict must outlive the fields.
+// Only agent_protocol.cpp includes this, so that one file pays for the JSON library. Ownership:
+// object and verdict must outlive the fields.
 #pragma once
 
 #include "rendezvous/base/printable_text.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/core/messages/versions.hpp"
-#include "rendezvous/protocol/agent.hpp"
 #include "rendezvous/protocol/agent_fields.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 
 #include <nlohmann/json.hpp>
 

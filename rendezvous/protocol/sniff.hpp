@@ -11,7 +11,7 @@ namespace ddprun::protocol {
 
 enum class wire {
   undecided,  // needs more bytes
-  agent,      // '{': one JSON object per line (agent.hpp)
+  agent,      // '{': one JSON object per line (agent_protocol.hpp)
   tcpstore,   // 0x00: the VALIDATE request that starts every TCPStore connection
   http,       // a request line
   tls,        // 0x16: a TLS handshake record, not supported

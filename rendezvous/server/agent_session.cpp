@@ -1,7 +1,7 @@
 #include "rendezvous/server/agent_session.hpp"
 
 #include "rendezvous/base/lifetime.hpp"
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 
 #include <algorithm>
 #include <new>

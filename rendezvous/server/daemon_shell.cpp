@@ -1,7 +1,7 @@
 #include "rendezvous/server/daemon_shell.hpp"
 
 #include "rendezvous/base/version.hpp"
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 
 #include <boost/asio/post.hpp>
 

@@ -10,7 +10,7 @@
 
 #include "rendezvous/base/lateness_watch.hpp"
 #include "rendezvous/base/lifetime.hpp"
-#include "rendezvous/core/daemon/daemon.hpp"
+#include "rendezvous/core/daemon/daemon_machine.hpp"
 #include "rendezvous/journal/journal.hpp"
 #include "rendezvous/net/peer_user.hpp"
 #include "rendezvous/server/agent_session.hpp"

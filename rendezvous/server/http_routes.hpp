@@ -11,7 +11,7 @@
 // Thread rule: the thread of the views.
 #pragma once
 
-#include "rendezvous/core/run/run.hpp"
+#include "rendezvous/core/run/run_machine.hpp"
 #include "rendezvous/server/runs_json.hpp"
 
 #include <cstddef>

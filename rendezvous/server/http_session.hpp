@@ -10,7 +10,7 @@
 // closes.
 #pragma once
 
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 #include "rendezvous/server/evictable_peers.hpp"
 #include "rendezvous/server/http_routes.hpp"
 

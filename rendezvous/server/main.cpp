@@ -10,7 +10,7 @@
 #include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/net/host_name.hpp"
 #include "rendezvous/net/threads.hpp"
-#include "rendezvous/server/options.hpp"
+#include "rendezvous/server/daemon_options.hpp"
 #include "rendezvous/server/server.hpp"
 #include "rendezvous/server/service_manager.hpp"
 

@@ -11,9 +11,9 @@
 #pragma once
 
 #include "rendezvous/base/log_limit.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/core/messages/messages.hpp"
-#include "rendezvous/core/messages/types.hpp"
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 #include "rendezvous/protocol/sniff.hpp"
 #include "rendezvous/server/evictable_peers.hpp"
 

@@ -1,7 +1,7 @@
 // The JSON that the daemon shows of its runs over HTTP.
 #pragma once
 
-#include "rendezvous/core/run/run.hpp"
+#include "rendezvous/core/run/run_machine.hpp"
 
 #include <cstddef>
 #include <string>

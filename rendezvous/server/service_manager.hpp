@@ -10,8 +10,8 @@
 
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/cli/usage_error.hpp"
-#include "rendezvous/core/messages/types.hpp"
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
+#include "rendezvous/net/net_types.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 

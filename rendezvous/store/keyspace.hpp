@@ -8,8 +8,8 @@
 #pragma once
 
 #include "rendezvous/base/log_limit.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/core/messages/messages.hpp"
-#include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/core/store/key_value_store.hpp"
 #include "rendezvous/protocol/tcpstore_replies.hpp"
 

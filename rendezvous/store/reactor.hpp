@@ -18,7 +18,7 @@
 
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/unique_fd.hpp"
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 #include "rendezvous/store/session.hpp"
 
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 #include "rendezvous/store/system_calls.hpp"
 
 #include <boost/asio/error.hpp>

@@ -5,7 +5,7 @@
 // store's. It is started on first use, so it costs nothing before.
 #pragma once
 
-#include "rendezvous/net/types.hpp"
+#include "rendezvous/net/net_types.hpp"
 #include "rendezvous/store/keyspace.hpp"
 #include "rendezvous/store/reactor.hpp"
 

@@ -4,7 +4,7 @@
 // The agents are connections of this one process that speak the agent protocol over epoll. All but
 // one join and wait; the last join starts the clock. The leader answers its `prepare`; then every
 // connection must receive its `run`. Usage: rendezvous_benchmark [AGENTS [ROUNDS]].
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 #include "rendezvous/protocol/line_reader.hpp"
 
 #include <algorithm>

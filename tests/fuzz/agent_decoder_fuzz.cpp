@@ -2,7 +2,7 @@
 // and understood again as the same; what is refused is refused with a sentence that can be sent.
 //
 // The input: a byte for the size of the pieces, then the bytes of the connection.
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 #include "rendezvous/protocol/line_reader.hpp"
 #include "rendezvous/protocol/sniff.hpp"
 #include "tests/fuzz/input.hpp"

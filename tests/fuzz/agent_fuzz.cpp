@@ -5,8 +5,8 @@
 // after it has left, and time that stands still asks for nothing for ever.
 //
 // The input is a row of steps: a byte for the kind, then what that kind reads.
-#include "rendezvous/core/agent/agent.hpp"
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/core/agent/agent_machine.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 #include "tests/fuzz/input.hpp"
 
 #include <array>

@@ -5,8 +5,8 @@
 // and time that stands still asks for nothing for ever.
 //
 // The input is a row of steps: a byte for the kind, a byte for the peer, then what that kind reads.
-#include "rendezvous/core/run/run.hpp"
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/core/run/run_machine.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 #include "tests/fuzz/input.hpp"
 
 #include <array>

@@ -19,8 +19,8 @@ KNOWN = Path(__file__).with_name("equivalent.txt")
 GLOBS = ("rendezvous/core/run/*.cpp", "rendezvous/core/agent/*.cpp",
          "rendezvous/core/run/*.hpp", "rendezvous/core/agent/*.hpp",
          "rendezvous/base/machine_*.hpp")  # fmt: skip
-LEFT_OUT = ("rendezvous/core/run/view.cpp", "rendezvous/core/agent/text.cpp",
-            "rendezvous/core/agent/agent.hpp",
+LEFT_OUT = ("rendezvous/core/run/view.cpp", "rendezvous/core/agent/agent_text.cpp",
+            "rendezvous/core/agent/agent_machine.hpp",
             "rendezvous/core/run/rank_assignment.cpp", "rendezvous/core/run/master_address.cpp")
 RATE_LEAST = 0.9
 

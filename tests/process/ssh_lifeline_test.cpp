@@ -1,6 +1,7 @@
 // What a head's word does to an agent that does not listen yet, that listens, and that does not any
 // more.
-#include "launcher/hosts/ssh/lifeline.hpp"
+#include "launcher/hosts/ssh/ssh_lifeline.hpp"
+
 #include "rendezvous/base/signals.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,8 +1,8 @@
 #include "tests/simulation/checkers.hpp"
 
-#include "tests/simulation/agent.hpp"
-#include "tests/simulation/daemon.hpp"
-#include "tests/simulation/network.hpp"
+#include "tests/simulation/simulated_agent.hpp"
+#include "tests/simulation/simulated_daemon.hpp"
+#include "tests/simulation/simulated_network.hpp"
 #include "tests/simulation/world.hpp"
 
 #include <algorithm>

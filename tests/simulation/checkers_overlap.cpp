@@ -1,7 +1,7 @@
 // Live workers of two rounds of a run never overlap, whichever instance they belong to.
-#include "tests/simulation/agent.hpp"
 #include "tests/simulation/checkers.hpp"
-#include "tests/simulation/daemon.hpp"
+#include "tests/simulation/simulated_agent.hpp"
+#include "tests/simulation/simulated_daemon.hpp"
 #include "tests/simulation/world.hpp"
 
 #include <algorithm>

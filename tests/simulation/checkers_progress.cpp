@@ -1,8 +1,8 @@
 // What has gone well stays: no round follows one that succeeded, and nobody takes workers down
 // without a reason.
-#include "tests/simulation/agent.hpp"
 #include "tests/simulation/checkers.hpp"
-#include "tests/simulation/daemon.hpp"
+#include "tests/simulation/simulated_agent.hpp"
+#include "tests/simulation/simulated_daemon.hpp"
 #include "tests/simulation/world.hpp"
 
 #include <algorithm>

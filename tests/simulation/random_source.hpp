@@ -4,7 +4,7 @@
 // Units: durations are true time.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 
 #include <cstdint>
 

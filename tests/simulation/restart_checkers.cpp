@@ -1,7 +1,7 @@
 #include "tests/simulation/restart_checkers.hpp"
 
-#include "tests/simulation/agent.hpp"
-#include "tests/simulation/daemon.hpp"
+#include "tests/simulation/simulated_agent.hpp"
+#include "tests/simulation/simulated_daemon.hpp"
 #include "tests/simulation/world.hpp"
 
 #include <algorithm>

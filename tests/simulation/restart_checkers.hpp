@@ -14,7 +14,7 @@
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
-#include "rendezvous/core/run/run.hpp"
+#include "rendezvous/core/run/run_machine.hpp"
 #include "tests/simulation/truth.hpp"
 
 #include <cstdint>

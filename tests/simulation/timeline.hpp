@@ -2,7 +2,7 @@
 // order in which they were asked for, so a schedule depends on nothing but its seed.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 
 #include <algorithm>
 #include <cstdint>

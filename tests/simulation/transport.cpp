@@ -1,6 +1,6 @@
 #include "tests/simulation/transport.hpp"
 
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 
 #include <array>
 #include <concepts>

@@ -7,13 +7,13 @@
 // Thread rule: one thread; worlds are independent of each other.
 #pragma once
 
-#include "tests/simulation/agent.hpp"
 #include "tests/simulation/checkers.hpp"
-#include "tests/simulation/daemon.hpp"
-#include "tests/simulation/journal.hpp"
-#include "tests/simulation/network.hpp"
 #include "tests/simulation/random_source.hpp"
 #include "tests/simulation/restart_checkers.hpp"
+#include "tests/simulation/simulated_agent.hpp"
+#include "tests/simulation/simulated_daemon.hpp"
+#include "tests/simulation/simulated_journal.hpp"
+#include "tests/simulation/simulated_network.hpp"
 #include "tests/simulation/timeline.hpp"
 
 #include <concepts>

@@ -6,7 +6,7 @@
 // again after each answer. Nothing else answers by itself.
 #pragma once
 
-#include "rendezvous/core/agent/agent.hpp"
+#include "rendezvous/core/agent/agent_machine.hpp"
 
 #include <map>
 #include <optional>

@@ -94,7 +94,7 @@ NCCL = ("worker/nccl/communicator_state.hpp",)
 TORCH = re.compile(r"worker/torch(_cuda)?/")
 
 JSON = (
-    "rendezvous/protocol/agent.cpp",
+    "rendezvous/protocol/agent_protocol.cpp",
     "rendezvous/protocol/json_fields.hpp",
     "rendezvous/protocol/report_fields.hpp",
     "rendezvous/protocol/report_fields.cpp",

@@ -5,7 +5,7 @@
 // story applies every effect to the nodes, so that `node.wanted` is the latest desired state.
 #pragma once
 
-#include "rendezvous/core/run/run.hpp"
+#include "rendezvous/core/run/run_machine.hpp"
 
 #include <deque>
 #include <optional>

@@ -1,8 +1,8 @@
 #include "worker/nccl/communicator.hpp"
 
 #include "rendezvous/base/lost_peer.hpp"
+#include "worker/nccl/communicator_meeting.hpp"
 #include "worker/nccl/communicator_state.hpp"
-#include "worker/nccl/meeting.hpp"
 #include "worker/own_gpu.hpp"
 #include "worker/roll_call.hpp"
 #include "worker/round_parts.hpp"

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "launcher/cli/wanted_networks.hpp"
-#include "launcher/hosts/doctor/meeting.hpp"
-#include "launcher/hosts/doctor/network.hpp"
+#include "launcher/hosts/doctor/doctor_meeting.hpp"
+#include "launcher/hosts/doctor/network_facts.hpp"
 #include "launcher/hosts/doctor/python.hpp"
 #include "launcher/hosts/doctor/report.hpp"
 #include "rendezvous/base/environment_map.hpp"

@@ -1,7 +1,7 @@
 #include "launcher/hosts/doctor/examine_pairs.hpp"
 
 #include "launcher/hosts/doctor/look_up.hpp"
-#include "launcher/hosts/doctor/network.hpp"
+#include "launcher/hosts/doctor/network_facts.hpp"
 #include "launcher/hosts/doctor/pair_schedule.hpp"
 #include "launcher/hosts/doctor/probe.hpp"
 

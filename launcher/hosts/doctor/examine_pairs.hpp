@@ -6,7 +6,7 @@
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"
-#include "launcher/hosts/doctor/meeting.hpp"
+#include "launcher/hosts/doctor/doctor_meeting.hpp"
 
 namespace ddprun::launcher::doctor {
 

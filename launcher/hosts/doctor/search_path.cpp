@@ -2,7 +2,7 @@
 
 #include "launcher/base/begun_task.hpp"
 #include "launcher/base/text.hpp"
-#include "launcher/hosts/doctor/network.hpp"
+#include "launcher/hosts/doctor/network_facts.hpp"
 
 #include <spdlog/fmt/fmt.h>
 

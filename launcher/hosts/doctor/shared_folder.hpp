@@ -9,7 +9,7 @@
 #pragma once
 
 #include "launcher/hosts/doctor/cluster_facts.hpp"
-#include "launcher/hosts/doctor/meeting.hpp"
+#include "launcher/hosts/doctor/doctor_meeting.hpp"
 
 #include <filesystem>
 

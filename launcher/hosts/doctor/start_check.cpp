@@ -4,7 +4,7 @@
 #include "launcher/base/text.hpp"
 #include "launcher/cli/check_files.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
-#include "launcher/hosts/doctor/network.hpp"
+#include "launcher/hosts/doctor/network_facts.hpp"
 #include "launcher/process/find_program.hpp"
 
 #include <algorithm>

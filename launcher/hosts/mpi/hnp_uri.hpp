@@ -4,7 +4,7 @@
 // Source: OpenMPI 4.1, "JOB.0;tcp://10.0.0.1,172.17.0.1:55137;tcp6://[fd00::2]:41011", as observed.
 #pragma once
 
-#include "launcher/hosts/mpi/meeting.hpp"
+#include "launcher/hosts/mpi/mpi_meeting.hpp"
 
 #include <string>
 #include <string_view>

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "launcher/hosts/mpi/ancestors.hpp"
-#include "launcher/hosts/mpi/meeting.hpp"
+#include "launcher/hosts/mpi/mpi_meeting.hpp"
 #include "rendezvous/base/environment_map.hpp"
 
 #include <cstdint>

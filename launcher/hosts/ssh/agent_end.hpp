@@ -2,7 +2,7 @@
 // does not say whether the run is over, because a run may fail with any code.
 #pragma once
 
-#include "rendezvous/core/agent/agent.hpp"
+#include "rendezvous/core/agent/agent_machine.hpp"
 
 #include <optional>
 #include <string>

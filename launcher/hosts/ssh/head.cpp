@@ -1,7 +1,7 @@
 #include "launcher/hosts/ssh/head.hpp"
 
 #include "launcher/agent/own_job.hpp"
-#include "launcher/hosts/ssh/lifeline.hpp"
+#include "launcher/hosts/ssh/ssh_lifeline.hpp"
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/signals.hpp"

@@ -1,7 +1,7 @@
 #include "launcher/hosts/ssh/ordered_agent.hpp"
 
 #include "launcher/base/write_all.hpp"
-#include "launcher/hosts/ssh/lifeline.hpp"
+#include "launcher/hosts/ssh/ssh_lifeline.hpp"
 #include "rendezvous/base/signals.hpp"
 
 #include <cerrno>

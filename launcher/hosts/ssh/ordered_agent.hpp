@@ -5,8 +5,8 @@
 #pragma once
 
 #include "launcher/hosts/ssh/agent_end.hpp"
-#include "launcher/hosts/ssh/lifeline.hpp"
 #include "launcher/hosts/ssh/order.hpp"
+#include "launcher/hosts/ssh/ssh_lifeline.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <optional>

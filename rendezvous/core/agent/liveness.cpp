@@ -5,7 +5,7 @@
 // isolation_limit after another member of the old round has let its tether go, and over an
 // unreachable leader, and members that may depend on it, after twice that. All times here count
 // from this node's own sending, so a delay on the way only makes this node give up sooner.
-#include "rendezvous/core/agent/state.hpp"
+#include "rendezvous/core/agent/agent_state.hpp"
 
 #include <algorithm>
 

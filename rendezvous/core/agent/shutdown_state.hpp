@@ -10,7 +10,7 @@
 
 #include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/base/signals.hpp"
-#include "rendezvous/core/agent/agent.hpp"
+#include "rendezvous/core/agent/agent_machine.hpp"
 
 namespace ddprun::core {
 

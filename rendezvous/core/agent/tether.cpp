@@ -5,8 +5,8 @@
 // ends count from their own sending, and no delay on the way makes either believe in a lease for
 // too long.
 #include "rendezvous/base/error.hpp"
+#include "rendezvous/core/agent/agent_state.hpp"
 #include "rendezvous/core/agent/held_tethers.hpp"
-#include "rendezvous/core/agent/state.hpp"
 #include "rendezvous/core/agent/tether_link.hpp"
 
 #include <algorithm>

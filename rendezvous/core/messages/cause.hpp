@@ -7,8 +7,8 @@
 // report's own age. Wall clocks of two hosts are never compared.
 #pragma once
 
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/core/messages/messages.hpp"
-#include "rendezvous/core/messages/types.hpp"
 
 #include <optional>
 #include <string>

@@ -2,18 +2,19 @@
 //
 // They carry state, not events (DESIGN.md): the newest replaces what has not been sent yet, all of
 // it is sent again on a new connection, and what is older than the newest seen is ignored.
-// protocol/agent.hpp encodes and decodes the bytes; this header is what core needs of them.
+// protocol/agent_protocol.hpp encodes and decodes the bytes; this header is what core needs of
+// them.
 //
 // A daemon_message is shared as `shared_ptr<const>`, so that one that goes to all members is
 // encoded once.
 #pragma once
 
 #include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/core/messages/rank_ends.hpp"
 #include "rendezvous/core/messages/settings.hpp"
 #include "rendezvous/core/messages/stall.hpp"
 #include "rendezvous/core/messages/started_job.hpp"
-#include "rendezvous/core/messages/types.hpp"
 
 #include <cstdint>
 #include <memory>

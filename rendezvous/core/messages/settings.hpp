@@ -4,7 +4,7 @@
 // The daemon returns the timers in the welcome, so that both sides use the same.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 
 #include <optional>
 #include <string>

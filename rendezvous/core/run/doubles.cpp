@@ -1,7 +1,7 @@
 #include "rendezvous/core/run/doubles.hpp"
 
 #include "rendezvous/core/messages/validation.hpp"
-#include "rendezvous/core/run/state.hpp"
+#include "rendezvous/core/run/run_state.hpp"
 
 #include <algorithm>
 #include <string>

@@ -9,7 +9,7 @@
 #include "rendezvous/core/run/master_address.hpp"
 #include "rendezvous/core/run/nodes.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
-#include "rendezvous/core/run/state.hpp"
+#include "rendezvous/core/run/run_state.hpp"
 
 #include <algorithm>
 #include <csignal>

@@ -6,7 +6,7 @@
 #include "rendezvous/core/messages/settings_table.hpp"
 #include "rendezvous/core/messages/validation.hpp"
 #include "rendezvous/core/messages/versions.hpp"
-#include "rendezvous/core/run/state.hpp"
+#include "rendezvous/core/run/run_state.hpp"
 
 #include <algorithm>
 #include <csignal>

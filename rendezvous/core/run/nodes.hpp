@@ -2,8 +2,8 @@
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/core/messages/messages.hpp"
-#include "rendezvous/core/messages/types.hpp"
 #include "rendezvous/core/run/gather.hpp"
 #include "rendezvous/core/run/round.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "rendezvous/core/messages/messages.hpp"
 #include "rendezvous/core/run/nodes.hpp"
-#include "rendezvous/core/run/run.hpp"
+#include "rendezvous/core/run/run_machine.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -15,7 +15,7 @@
 // give way: the window begins again.
 #include "rendezvous/core/run/recovery.hpp"
 
-#include "rendezvous/core/run/state.hpp"
+#include "rendezvous/core/run/run_state.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -4,9 +4,9 @@
 
 #include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/cause.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/core/messages/messages.hpp"
-#include "rendezvous/core/messages/types.hpp"
-#include "rendezvous/core/run/run.hpp"
+#include "rendezvous/core/run/run_machine.hpp"
 
 #include <compare>
 #include <cstddef>

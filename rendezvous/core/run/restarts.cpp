@@ -6,7 +6,7 @@
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/restart_text.hpp"
-#include "rendezvous/core/run/state.hpp"
+#include "rendezvous/core/run/run_state.hpp"
 
 #include <algorithm>
 #include <cctype>

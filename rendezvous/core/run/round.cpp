@@ -7,7 +7,7 @@
 #include "rendezvous/base/utf8.hpp"
 #include "rendezvous/core/run/members_text.hpp"
 #include "rendezvous/core/run/nodes.hpp"
-#include "rendezvous/core/run/state.hpp"
+#include "rendezvous/core/run/run_state.hpp"
 
 #include <algorithm>
 #include <csignal>

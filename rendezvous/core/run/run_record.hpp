@@ -4,8 +4,8 @@
 #pragma once
 
 #include "rendezvous/base/shared_list.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/core/messages/started_job.hpp"
-#include "rendezvous/core/messages/types.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -3,7 +3,7 @@
 #include "rendezvous/core/run/stop.hpp"
 
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/core/run/state.hpp"
+#include "rendezvous/core/run/run_state.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -2,7 +2,7 @@
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/core/messages/wait_text.hpp"
-#include "rendezvous/core/run/state.hpp"
+#include "rendezvous/core/run/run_state.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -7,7 +7,7 @@
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/signals.hpp"
-#include "rendezvous/core/run/state.hpp"
+#include "rendezvous/core/run/run_state.hpp"
 
 #include <algorithm>
 #include <numeric>

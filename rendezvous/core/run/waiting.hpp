@@ -4,7 +4,7 @@
 
 #include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/core/messages/messages.hpp"
-#include "rendezvous/core/run/run.hpp"
+#include "rendezvous/core/run/run_machine.hpp"
 
 #include <cstdint>
 #include <map>

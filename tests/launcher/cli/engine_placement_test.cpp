@@ -1,5 +1,5 @@
 // The cluster's engine fills in what the user left out, and nothing else.
-#include "tests/launcher/cli/command_line.hpp"
+#include "tests/launcher/cli/parsed_options.hpp"
 
 namespace ddprun::launcher {
 namespace {

@@ -1,5 +1,5 @@
 #include "launcher/cli/options.hpp"
-#include "rendezvous/server/options.hpp"
+#include "rendezvous/server/daemon_options.hpp"
 #include "tests/support/catch.hpp"
 
 #include <variant>

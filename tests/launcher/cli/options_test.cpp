@@ -1,6 +1,6 @@
 #include "launcher/cli/options.hpp"
 
-#include "tests/launcher/cli/command_line.hpp"
+#include "tests/launcher/cli/parsed_options.hpp"
 
 #include <chrono>
 

@@ -1,6 +1,6 @@
 #include "launcher/cli/output_options.hpp"
 
-#include "tests/launcher/cli/command_line.hpp"
+#include "tests/launcher/cli/parsed_options.hpp"
 
 using namespace ddprun::launcher;
 using ddprun::tests::options_of;

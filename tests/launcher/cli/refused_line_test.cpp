@@ -1,6 +1,6 @@
 // What can still be read of a refused command line.
 #include "launcher/cli/options.hpp"
-#include "tests/launcher/cli/command_line.hpp"
+#include "tests/launcher/cli/parsed_options.hpp"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // The options that stop restarts.
-#include "tests/launcher/cli/command_line.hpp"
+#include "tests/launcher/cli/parsed_options.hpp"
 
 #include <chrono>
 

@@ -1,5 +1,5 @@
 // --nnodes=2 --node-rank=R --master-addr=A --master-port=P, and its meaning beside other options.
-#include "tests/launcher/cli/command_line.hpp"
+#include "tests/launcher/cli/parsed_options.hpp"
 
 namespace ddprun::launcher {
 

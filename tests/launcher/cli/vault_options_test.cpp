@@ -1,6 +1,6 @@
 // The options of the vault.
 #include "launcher/cli/vault_rows.hpp"
-#include "tests/launcher/cli/command_line.hpp"
+#include "tests/launcher/cli/parsed_options.hpp"
 
 #include <string>
 

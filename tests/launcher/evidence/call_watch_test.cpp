@@ -1,6 +1,6 @@
 #include "launcher/evidence/call_watch.hpp"
 
-#include "launcher/evidence/gather.hpp"
+#include "launcher/evidence/evidence_gathering.hpp"
 #include "tests/support/catch.hpp"
 
 #include <array>

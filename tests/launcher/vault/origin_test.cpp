@@ -1,6 +1,5 @@
 // The round of the job in which an entry was saved, as text.
-#include "launcher/vault/origin.hpp"
-
+#include "launcher/vault/entry_origin.hpp"
 #include "tests/support/catch.hpp"
 
 #include <string>

@@ -2,7 +2,7 @@
 #include "rendezvous/base/machine_timers.hpp"
 
 #include "tests/support/catch.hpp"
-#include "tests/support/origin.hpp"
+#include "tests/support/time_origin.hpp"
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 #include "rendezvous/client/daemon_session.hpp"
 
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
 

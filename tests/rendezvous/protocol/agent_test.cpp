@@ -1,5 +1,4 @@
-#include "rendezvous/protocol/agent.hpp"
-
+#include "rendezvous/protocol/agent_protocol.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/full_messages.hpp"

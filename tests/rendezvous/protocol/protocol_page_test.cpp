@@ -1,5 +1,5 @@
 // PROTOCOL.md and the code say the same fields.
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/full_messages.hpp"
 #include "tests/support/source_tree.hpp"

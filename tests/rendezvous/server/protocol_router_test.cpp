@@ -1,7 +1,7 @@
 // A daemon that hands the tethers of its port on to the leader of a round in the same process.
 #include "rendezvous/server/protocol_router.hpp"
 
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 #include "tests/support/daemon_fixture.hpp"
 
 #include <boost/asio/read.hpp>

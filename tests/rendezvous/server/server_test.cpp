@@ -1,5 +1,5 @@
 // A whole daemon on a real port of loopback, and raw peers that type what PROTOCOL.md says.
-#include "rendezvous/protocol/agent.hpp"
+#include "rendezvous/protocol/agent_protocol.hpp"
 #include "rendezvous/protocol/tcpstore.hpp"
 #include "rendezvous/server/runs_json.hpp"
 #include "tests/support/daemon_fixture.hpp"

@@ -2,7 +2,7 @@
 // checked.
 #pragma once
 
-#include "rendezvous/core/messages/types.hpp"
+#include "rendezvous/core/messages/message_types.hpp"
 #include "tests/support/catch.hpp"
 #include "worker/snapshot/snapshots.hpp"
 

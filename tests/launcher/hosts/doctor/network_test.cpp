@@ -1,5 +1,4 @@
-#include "launcher/hosts/doctor/network.hpp"
-
+#include "launcher/hosts/doctor/network_facts.hpp"
 #include "tests/launcher/hosts/doctor/doctor_support.hpp"
 #include "tests/support/catch.hpp"
 

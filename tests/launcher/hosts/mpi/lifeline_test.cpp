@@ -1,7 +1,6 @@
 // An agent is told to leave when the launcher's process on its node has ended. A child plays the
 // agent, because its parent has to end.
-#include "launcher/hosts/mpi/lifeline.hpp"
-
+#include "launcher/hosts/mpi/mpi_lifeline.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 #include "tests/support/catch.hpp"
 

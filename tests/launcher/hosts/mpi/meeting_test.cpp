@@ -1,7 +1,6 @@
 // Where the members of an MPI job meet, from what each publishes about its host.
-#include "launcher/hosts/mpi/meeting.hpp"
-
 #include "launcher/hosts/mpi/hnp_uri.hpp"
+#include "launcher/hosts/mpi/mpi_meeting.hpp"
 #include "tests/support/catch.hpp"
 
 #include <map>

@@ -2,7 +2,7 @@
 // answer, or disconnect.
 #include "launcher/hosts/mpi/pmi1.hpp"
 
-#include "launcher/hosts/mpi/meeting.hpp"
+#include "launcher/hosts/mpi/mpi_meeting.hpp"
 #include "tests/support/catch.hpp"
 
 #include <array>

@@ -1,7 +1,7 @@
 #include "rendezvous/core/agent/daemon_link.hpp"
 
 #include "tests/support/catch.hpp"
-#include "tests/support/origin.hpp"
+#include "tests/support/time_origin.hpp"
 
 using namespace std::chrono_literals;
 using namespace ddprun;

@@ -1,7 +1,7 @@
 #include "rendezvous/core/agent/shutdown_state.hpp"
 
 #include "tests/support/catch.hpp"
-#include "tests/support/origin.hpp"
+#include "tests/support/time_origin.hpp"
 
 #include <csignal>
 

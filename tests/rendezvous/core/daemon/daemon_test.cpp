@@ -1,7 +1,6 @@
 // A daemon between connections and runs, without either: events in, effects out, on a clock of the
 // test's own.
-#include "rendezvous/core/daemon/daemon.hpp"
-
+#include "rendezvous/core/daemon/daemon_machine.hpp"
 #include "tests/support/catch.hpp"
 
 #include <map>

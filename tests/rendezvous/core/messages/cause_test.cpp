@@ -2,7 +2,7 @@
 
 #include "rendezvous/base/signals.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/origin.hpp"
+#include "tests/support/time_origin.hpp"
 
 #include <algorithm>
 #include <cerrno>

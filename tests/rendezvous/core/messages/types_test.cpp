@@ -1,5 +1,4 @@
-#include "rendezvous/core/messages/types.hpp"
-
+#include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/core/messages/settings_table.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,8 +1,8 @@
 // Rules 8 and 9: success, and how an instance ends for all.
 #include "rendezvous/core/run/instances.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/origin.hpp"
 #include "tests/support/orphans_story.hpp"
+#include "tests/support/time_origin.hpp"
 
 #include <csignal>
 

@@ -3,8 +3,8 @@
 
 #include "rendezvous/core/run/nodes.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/origin.hpp"
 #include "tests/support/orphans_story.hpp"
+#include "tests/support/time_origin.hpp"
 
 #include <algorithm>
 

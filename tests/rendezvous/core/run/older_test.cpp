@@ -1,8 +1,8 @@
 // Workers that may live of instances before this one.
 #include "rendezvous/core/run/instances.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/origin.hpp"
 #include "tests/support/orphans_story.hpp"
+#include "tests/support/time_origin.hpp"
 
 #include <csignal>
 

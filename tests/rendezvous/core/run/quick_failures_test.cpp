@@ -3,8 +3,8 @@
 #include "rendezvous/core/run/round.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/journal_story.hpp"
-#include "tests/support/origin.hpp"
 #include "tests/support/restart_story.hpp"
+#include "tests/support/time_origin.hpp"
 
 #include <csignal>
 

@@ -3,7 +3,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/journal_story.hpp"
-#include "tests/support/origin.hpp"
+#include "tests/support/time_origin.hpp"
 
 using ddprun::tests::machine_origin;
 using namespace ddprun::core;

@@ -2,8 +2,8 @@
 // which knows the nodes by them.
 #include "rendezvous/core/run/nodes.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/origin.hpp"
 #include "tests/support/run_story.hpp"
+#include "tests/support/time_origin.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // Rule 7: after losses and drains, what the next choice waits for.
 #include "rendezvous/core/run/gather.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/origin.hpp"
 #include "tests/support/run_story.hpp"
+#include "tests/support/time_origin.hpp"
 
 #include <vector>
 
