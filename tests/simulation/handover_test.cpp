@@ -12,8 +12,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct two_jobs {
-  explicit two_jobs(world_options options) : in(std::move(options)) {
+struct jobs_side_by_side {
+  explicit jobs_side_by_side(world_options options) : in(std::move(options)) {
     host& shared = in.add_host();
     in.set_endpoint(shared);
     run_settings alone = in.settings();
@@ -53,7 +53,7 @@ world_options options_of(std::uint64_t seed) {
 
 TEST_CASE("an agent that ends hands its daemon over to another of its host, and the run goes on") {
   for (std::uint64_t seed = 0; seed < scaled(200); ++seed) {
-    two_jobs story(options_of(seed));
+    jobs_side_by_side story(options_of(seed));
     INFO("seed " << seed);
     REQUIRE(story.runs);
     REQUIRE(story.first->hosted != nullptr);
