@@ -9,7 +9,7 @@
 namespace ddprun::tests {
 namespace {
 
-// The variable of this process, until the test is over.
+// Sets the variable in this process until the test is over.
 class told_effort {
  public:
   explicit told_effort(const char* word) {
@@ -41,7 +41,7 @@ TEST_CASE("a thorough test takes every case, a quick one a sample of them") {
   for (const char* const word : {static_cast<const char*>(nullptr), "", "quick"}) {
     const told_effort told(word);
     CHECK(cases_to_take(1000, 40).size() == (is_sanitized ? 10 : 40));
-    CHECK(cases_to_take(1000, 40) == cases_to_take(1000, 40));  // what has failed fails again
+    CHECK(cases_to_take(1000, 40) == cases_to_take(1000, 40));  // a failed case is chosen again
     CHECK(cases_to_take(3, 40) == all_of(3));
     CHECK(cases_to_take(1000, 1).size() == 1);
   }

@@ -12,11 +12,11 @@ TEST_CASE("a loop that stood still is told so at its first input, once, and by h
   watch.expect(start + 1s);
   CHECK_FALSE(watch.notice(start + 500ms));
   CHECK_FALSE(watch.notice(start + 1s + 99ms));
-  // Input after a freeze, before the timer's own handler had its turn.
+  // Input arrives after a freeze, before the timer's own handler has had its turn.
   CHECK(watch.notice(start + 4s) == duration(3s));
   CHECK_FALSE(watch.notice(start + 4s));
   CHECK_FALSE(watch.notice(start + 4s + 99ms));
-  // It froze again before it came to set its timer anew.
+  // The loop froze again before it had set its timer again.
   CHECK(watch.notice(start + 6s) == duration(2s));
   watch.expect_nothing();
   CHECK_FALSE(watch.notice(start + 60s));

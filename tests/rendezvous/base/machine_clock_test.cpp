@@ -10,7 +10,8 @@ using namespace ddprun;
 using namespace std::chrono_literals;
 using ddprun::tests::origin;
 
-// What must not stop cannot be compared with, or taken for, what does.
+// A moment on a clock that never stops cannot be compared with, or converted into, one on a clock
+// that does.
 static_assert(!std::is_convertible_v<time_point, machine_time>);
 static_assert(!std::is_convertible_v<machine_time, time_point>);
 static_assert(!std::is_invocable_v<std::less<>, time_point, machine_time>);

@@ -43,7 +43,7 @@ TEST_CASE("a folder that is there stays as it is") {
   CHECK(mode_of(at.path + "/open") == 0755);
   CHECK_FALSE(make_private_folders("/"));
   CHECK_FALSE(make_private_folders("."));
-  CHECK_FALSE(make_private_folders("/proc/self/fd"));  // nothing may be made there
+  CHECK_FALSE(make_private_folders("/proc/self/fd"));  // no folder can be created there
 }
 
 TEST_CASE("what is in the way of a private folder is named") {

@@ -13,7 +13,7 @@ TEST_CASE("colours and the clearing of a line stay, what leaves the line does no
                              "7\x1b"
                              "8\x1b"
                              "cx\x1b[>4;1m") == "x");
-  // One without an end in this text, which has no effect where it stands.
+  // A sequence that does not end in this text has no effect there.
   CHECK(without_cursor_moves("a\x1b") == "a");
   CHECK(without_cursor_moves("a\x1b[12") == "a");
 }

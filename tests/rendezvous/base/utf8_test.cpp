@@ -13,7 +13,7 @@ TEST_CASE("the beginning of a character at the end is told from all else") {
   CHECK(without_begun("\xF0\x9F\x98") == "");
   CHECK(without_begun("\xF0\x9F\x98\x80") == "\xF0\x9F\x98\x80");
   CHECK(without_begun("a\xC3") == "a");
-  // None that could go on.
+  // These bytes begin no character that could be continued.
   CHECK(without_begun("a\xFF") == "a\xFF");
   CHECK(without_begun("a\x80\x80\x80\x80") == "a\x80\x80\x80\x80");
   CHECK(without_begun("") == "");

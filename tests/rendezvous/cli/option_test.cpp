@@ -49,7 +49,7 @@ command test_command(bool takes_script = false) {
   return {"program", "ENV_", takes_script, specs_of(table)};
 }
 
-// What the options come to; an error's text as the colour.
+// The options' values; if there is an error, its text is the colour.
 draft read(const std::vector<std::string>& words, const environment_map& environment = {}) {
   const command of = test_command();
   const auto line = split_command_line(of, words, environment);

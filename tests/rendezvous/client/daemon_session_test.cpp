@@ -15,7 +15,7 @@ using tests::run_until;
 
 namespace {
 
-// A session under test, and a raw peer in the place of the daemon.
+// A session under test, and a raw peer in place of the daemon.
 struct session_at_work {
   boost::asio::io_context io{1};
   tcp::acceptor acceptor{io, tests::loopback(0)};

@@ -16,7 +16,7 @@ using tests::run_until;
 
 namespace {
 
-// A host behind a real port, and the words of its machine.
+// A host behind a real port, and the events that its machine gets.
 struct tether_at_work {
   boost::asio::io_context io{1};
   tcp::acceptor acceptor{io, tests::loopback(0)};
@@ -141,7 +141,7 @@ TEST_CASE("strangers that say half a hello take no member's place") {
   REQUIRE(run_until(f.io, [&] { return f.strangers.size() == 19; }));
   CHECK(f.strangers.front().find("another connection needed the room") != std::string::npos);
   CHECK(f.detached.empty());
-  // Members are not cut for others.
+  // Members are not disconnected to make room for others.
   member_end third(f.io);
   third.client.dial("127.0.0.1", f.port, 0s, greeting);
   REQUIRE(run_until(f.io, [&] { return f.attached.size() == 3; }));

@@ -13,7 +13,7 @@ namespace {
 
 fault_vfs* the_one = nullptr;
 
-// What SQLite allocates for an open file; the real one's lies behind it.
+// What SQLite allocates for an open file; the part of the real file system lies behind it.
 struct shim {
   sqlite3_file base;
   std::string* path;
@@ -46,7 +46,7 @@ int truncate(sqlite3_file* file, sqlite3_int64 size) {
   if (code == SQLITE_OK) the_one->truncated(*of(file).path, size);
   return code;
 }
-// What lies on the disk after a loss of power is this file's to say: the real one need not wait.
+// This file decides what is on disk after a loss of power, so the real file system need not sync.
 int sync(sqlite3_file* file, int) {
   if (const int code = the_one->judge(false)) return code;
   the_one->synced(*of(file).path);
@@ -71,7 +71,7 @@ int sector_size(sqlite3_file*) {
   return 512;
 }
 int traits(sqlite3_file*) {
-  return 0;  // nothing is promised of the device
+  return 0;  // no promise about the device
 }
 
 constexpr sqlite3_io_methods methods = {
@@ -174,7 +174,7 @@ void fault_vfs::synced(const std::string& path) {
   const std::lock_guard lock(mutex_);
   files_[path] = {content_of(path), {}};
 }
-// A name that is gone stays gone: SQLite syncs the folder.
+// A name that was removed stays removed, because SQLite syncs the folder.
 void fault_vfs::deleted(const std::string& path) {
   const std::lock_guard lock(mutex_);
   files_.erase(path);
@@ -192,7 +192,7 @@ void fault_vfs::cut_power(std::uint64_t seed) {
         content.resize(offset);
         continue;
       }
-      // Torn within: a device writes sectors.
+      // The write may be torn, because a device writes sectors.
       std::size_t size = each.bytes.size();
       if (fate == 1 && size > 512) size = 512 * (1 + random() % (size / 512));
       if (content.size() < offset + size) content.resize(offset + size);

@@ -1,8 +1,8 @@
-// A file system for SQLite that fails at a chosen moment: one call, every call from then on, or the
-// power, when all that was not synced may be lost, kept, or torn.
+// A file system for SQLite that fails at a chosen moment. Either one call fails, or every call from
+// then on, or the power: then everything that was not synced may be lost, kept, or torn.
 //
-// It stands before the system's own, on real files. One at a time. Thread rule: any thread; but
-// `cut_power` and the destructor, when no file is open.
+// It passes calls on to the system's own, with real files. Only one may exist at a time. Thread
+// rule: any thread; but `cut_power` and the destructor, when no file is open.
 #pragma once
 
 #include <condition_variable>
@@ -34,16 +34,17 @@ class fault_vfs {
 
   static constexpr const char* name = "ddprun-fault";
 
-  // The call after `calls` more of those that change something: write, sync, truncate, delete.
+  // Fails the call that comes after `calls` more calls that change something: write, sync,
+  // truncate, delete.
   void fail_after(std::uint64_t calls, fault_kind kind);
   void heal();
   bool has_failed() const;
   std::uint64_t calls() const;
 
-  // Of each file what was synced, and of what came after it a random part.
+  // Leaves of each file what was synced, and a random part of what was written after that.
   void cut_power(std::uint64_t seed);
 
-  // For the calls of SQLite.
+  // For the functions that SQLite calls.
   int judge(bool is_write);
   void wrote(const std::string& path, std::int64_t offset, std::string bytes);
   void truncated(const std::string& path, std::int64_t size);

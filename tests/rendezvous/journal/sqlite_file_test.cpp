@@ -152,7 +152,7 @@ TEST_CASE("each write, sync and truncation may fail: nothing half-done is ever s
         disk.fail_after(call, kind);
         const bool first = write(*file, {{"a", record_of("a", 2, 20)}, {"b", std::nullopt}});
         has_failed = disk.has_failed();
-        // Whatever that said, the next one says it all.
+        // Whatever that write reported, the next one writes everything.
         disk.heal();
         const auto seen = records(*file);
         if (first) CHECK(seen == std::vector{record_of("a", 2, 20)});
@@ -164,7 +164,7 @@ TEST_CASE("each write, sync and truncation may fail: nothing half-done is ever s
   }
 }
 
-// The seed is in the name of the failing case: play it again by hand.
+// A failing case has its seed in its name, so that it can be run again by hand.
 TEST_CASE("after a loss of power all is there that was said to be written") {
   for (const std::uint64_t seed : tests::cases_to_take(60, 20)) {
     INFO("seed " << seed);
@@ -227,14 +227,14 @@ TEST_CASE("a record counts for as long as its daemon is alive, and not for good 
   core::run_record record = record_of("a", 1, 16);
   record.lost_after = std::chrono::minutes(10);
   REQUIRE(write(*open_now(), {{"a", record}}));
-  now.up += 30 * 24 * 3600;  // a month of training, without any news
+  now.up += 30 * 24 * 3600;  // a month of training without any change
   now.clock += 30 * 24 * 3600;
   REQUIRE(open_now()->show_alive());
   now.up += 3600;
   CHECK(records(*open_now()).size() == 1);
   now.up += 600;
   CHECK(records(*open_now()).empty());
-  // A daemon that did not take it up does not keep it alive either.
+  // A daemon that has not read the record does not keep it alive, either.
   const auto next = open_now();
   CHECK(records(*next).empty());
   REQUIRE(next->show_alive());

@@ -1,4 +1,5 @@
-// A journal and its thread: what is said to whom when the disk is well, full, or does not answer.
+// A journal and its thread: which handlers are called when the disk is well, full, or does not
+// answer.
 #include "rendezvous/journal/sqlite_journal.hpp"
 
 #include "tests/rendezvous/journal/fault_vfs.hpp"
@@ -25,7 +26,7 @@ struct fixture {
   std::vector<std::string> health;
   std::unique_ptr<journal::sqlite_journal> kept;
   std::chrono::milliseconds alive_interval = 1h;
-  std::atomic<std::int64_t> up = 0;  // the host's, seconds
+  std::atomic<std::int64_t> up = 0;  // of the host, in seconds
 
   explicit fixture(const char* vfs = nullptr) { open(vfs); }
 
@@ -92,7 +93,7 @@ TEST_CASE("a run that never changes is kept alive also while others change all t
   for (const auto end = std::chrono::steady_clock::now() + 20 * f.alive_interval;
        std::chrono::steady_clock::now() < end;)
     last("busy");
-  // The thread has had its turn since then, and what is due beside a change comes with it.
+  // The thread has run since then, and does whatever is due together with a change.
   REQUIRE(f.hears_of(last("busy")));
   f.next_life();
   CHECK(f.next_life() == std::vector{f.record("busy", 1), f.record("quiet", 1)});
@@ -172,7 +173,7 @@ TEST_CASE("a disk that does not answer is waited for once, and no longer than th
   fixture f(fault_vfs::name);
   f.kept->keep(f.record("a", 1));
   REQUIRE(f.hears_of(1));
-  // In a life in which it answers nothing, however slow this machine is.
+  // This journal never answers while it lives, however slow the machine is.
   f.kept.reset();
   f.open(fault_vfs::name, 200ms);
   disk.fail_after(0, fault_kind::stall);
@@ -216,7 +217,8 @@ TEST_CASE("a journal that is opened beside the loop says when it may be used") {
   journal::sqlite_options options;
   options.folder = f.at.path;
   std::promise<void> heals;
-  // It reads the records when the disk answers; whoever holds the token may do so still.
+  // Its thread reads the records when the disk answers; as long as the token is held, it may still
+  // do so.
   auto token = std::make_shared<int>();
   const std::weak_ptr<int> thread = token;
   options.clock = [healed = heals.get_future().share(), token = std::exchange(token, nullptr)] {

@@ -37,7 +37,7 @@ TEST_CASE("whoever writes after an open line ends it, and the rest has a prefix 
   CHECK(to.text() == "[1] Name: \n[2] step\n[1] Anna\n");
   to.push(1, kind::opens, "Name: ");
   to.line.append_lines(to.text_, "ddprun: word\n");
-  // Its line has its newline.
+  // That stream's line has got its newline.
   to.push(1, kind::goes_on, "\r\n");
   to.push(1, kind::begins, "[1] next\n");
   CHECK(to.text() == "[1] Name: \nddprun: word\n[1] next\n");
@@ -110,7 +110,7 @@ TEST_CASE("a passing state is wiped by whoever writes next, where that can be") 
   terminal.line.append(terminal.text_, first);
   terminal.push(1, kind::begins, "[1] step\n");
   CHECK(terminal.text() == "1 s\r\x1b[K[1] step\n");
-  // Its own line is no state, and stays.
+  // The program's own line is not a state, so it stays.
   terminal.push(1, kind::opens, "Name: ");
   terminal.line.append(terminal.text_, first);
   CHECK(terminal.text() == "[1] Name: \n1 s");

@@ -10,7 +10,7 @@ using namespace ddprun::log;
 
 namespace {
 
-// A zone for one test.
+// Sets the time zone for one test.
 struct in_zone {
   explicit in_zone(const char* name) {
     ::setenv("TZ", name, 1);

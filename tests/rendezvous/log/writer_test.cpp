@@ -61,17 +61,18 @@ TEST_CASE("what is pushed is written to its stream in order") {
 TEST_CASE("a blocked standard output does not hold up standard error") {
   two_pipes pipes;
   log::writer out(pipes.options());
-  // More than a pipe holds: it blocks until somebody reads.
+  // This is more than a pipe holds, so the writer blocks until the pipe is read.
   out.push(log::output_stream::output, std::string(200'000, 'x'));
   out.push(log::output_stream::errors, "still here\n");
   CHECK(read_some(pipes.errors.read, 11) == "still here\n");
   CHECK(!out.finish(std::chrono::milliseconds(0)));
-  // Nothing writes any more: what is in the pipe is all that comes.
+  // Nothing writes any more, so only what is in the pipe will arrive.
   pipes.output.write.reset();
   CHECK(read_some(pipes.output.read, 200'000).size() < 200'000);
 }
 
-// For ThreadSanitizer: what the writer's thread calls is changed by another one, and gone after.
+// For ThreadSanitizer: another thread changes the handler that the writer's thread calls, and then
+// destroys what it uses.
 TEST_CASE("who is told of room may change at any moment, and is told no more after that") {
   const unique_fd file(::memfd_create("output", MFD_CLOEXEC));
   log::writer out({file.get(), file.get(), 1000});
@@ -106,7 +107,7 @@ TEST_CASE("a full queue says so, and says when there is room again") {
     pushed += piece.size();
     REQUIRE(pushed < 1'000'000);
   }
-  // The first answer may have been overtaken by the thread; what counts is that both agree.
+  // The thread may have overtaken the first answer; what matters is that both agree.
   CHECK(read_some(pipes.output.read, pushed).size() == pushed);
   std::unique_lock lock(mutex);
   CHECK(changed.wait_for(lock, patience, [&] { return room; }));
@@ -137,7 +138,7 @@ TEST_CASE("two writers on one pipe never tear one another's lines") {
   const two_pipes pipes;
   log::writer first({pipes.output.write.get(), pipes.errors.write.get(), 1'000'000});
   log::writer second({pipes.output.write.get(), pipes.errors.write.get(), 1'000'000});
-  // A length that divides no write of PIPE_BUF bytes.
+  // A length that does not divide PIPE_BUF, the size of a write.
   constexpr std::size_t line_bytes = 71;
   constexpr std::size_t lines = 5000;
   std::string ones, twos;
@@ -160,7 +161,7 @@ TEST_CASE("words that nobody reads in time are counted, and the count stands whe
   auto options = pipes.options();
   options.name = "daemon";
   log::writer out(std::move(options));
-  // More than a pipe holds, and all of it with the thread once the first byte has come.
+  // This is more than a pipe holds, and the thread has all of it once the first byte has arrived.
   std::string expected(200'000, 'x');
   out.push(log::output_stream::errors, "x" + expected);
   REQUIRE(read_some(pipes.errors.read, 1) == "x");
@@ -174,7 +175,7 @@ TEST_CASE("words that nobody reads in time are counted, and the count stands whe
     }
     REQUIRE(taken < 1'000'000);
   }
-  expected += "\n";  // nobody's words land in an open line
+  expected += "\n";  // no other output ends up in an open line
   for (std::size_t count = 0; count < taken; ++count)
     expected += "word\n";
   expected += "daemon: 10 lines were left out here: nobody read them in time\n";
@@ -214,8 +215,8 @@ TEST_CASE("what ended workers left behind has a reserve, and no more") {
 
 TEST_CASE("the limit at the end counts from the last byte that the reader took") {
   const std::string much(1'600'000, 'x');
-  // Where the machine has no time for the reader its pauses become as long as the limit: then the
-  // limit, and with it the pauses, are longer ones.
+  // On a busy machine the reader's pauses may become as long as the limit; then the test is
+  // repeated with a longer limit and longer pauses.
   bool is_waited_for = false;
   for (std::chrono::milliseconds limit{1000}; !is_waited_for && limit <= patience; limit *= 10) {
     two_pipes pipes;
@@ -246,7 +247,8 @@ TEST_CASE("what a reader that stops never gets is said on the other stream, with
     lines += "some more words\n";
   out.push(log::output_stream::output, lines);
   CHECK(!out.finish(std::chrono::milliseconds(50)));
-  // By then the thread may not have had its turn: nothing is closed before it has said so.
+  // The thread may not have run by then, so the descriptor is not closed before the thread has said
+  // so.
   pollfd said{pipes.errors.read.get(), POLLIN, 0};
   REQUIRE(::poll(&said, 1, static_cast<int>(std::chrono::milliseconds(patience).count())) == 1);
   pipes.output.write.reset();
@@ -283,7 +285,7 @@ TEST_CASE("both streams closed is survived in silence") {
   CHECK(out.finish(patience));
 }
 
-// A disk is full while /dev/full stands at the file's descriptor.
+// The disk is full as long as the file's descriptor is that of /dev/full.
 TEST_CASE("a full disk is tried again, and what was dropped is counted at its place") {
   const two_pipes pipes;
   const unique_fd file(::memfd_create("output", MFD_CLOEXEC));
@@ -292,7 +294,7 @@ TEST_CASE("a full disk is tried again, and what was dropped is counted at its pl
   log::writer out({output.get(), pipes.errors.write.get(), 1000});
   out.push(log::output_stream::output, "first\n");
   CHECK(read_some(pipes.errors.read, disk_is_full.size()) == disk_is_full);
-  // A caller that brings more does not wait for the disk.
+  // A caller that pushes more does not wait for the disk.
   std::string line(99, 'x');
   line += '\n';
   int pushed = 0;

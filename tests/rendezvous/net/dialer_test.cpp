@@ -128,7 +128,7 @@ TEST_CASE("a dial ends at its limit and counts it from the end of the delay") {
 
 namespace {
 
-// A name service that the test holds up and changes; its threads may outlive the test.
+// A name service that the test can delay and change; its threads may outlive the test.
 struct name_service {
   std::mutex mutex;
   std::condition_variable changed;
@@ -196,9 +196,9 @@ TEST_CASE("a reconnect does not wait for the name service") {
     CHECK(again.socket);
   }
   REQUIRE(run_until(f.io, [&] { return f.names->count() > 1; }));
-  CHECK(f.names->count() == 2);  // one is under way, and it is enough
+  CHECK(f.names->count() == 2);  // one is under way, which is enough
 
-  // The daemon is down for a moment: told at once, so that it can be dialed again.
+  // The daemon is down for a moment; that is reported at once, so that it can be dialled again.
   f.listening.close();
   const dial_result down = f.dial();
   CHECK(down.text == "daemon:" + std::to_string(f.port) + ": 127.0.0.1:" + std::to_string(f.port) +
@@ -214,7 +214,7 @@ TEST_CASE("a name that has moved is followed") {
   f.listening.close();
   f.names->set(false, {"127.0.0.2"});
   f.listen("127.0.0.2", f.port);
-  // The old address refuses perhaps before the look-up has ended.
+  // The old address may refuse before the look-up has ended.
   dial_result moved = f.dial();
   while (!moved.socket)
     moved = f.dial();
@@ -251,7 +251,7 @@ TEST_CASE("where a stranger answered, the other addresses of the name go first")
   REQUIRE(first.endpoint.address().to_string() == "127.0.0.1");
   f.dialing.distrust(first.endpoint);
   CHECK(f.dial().endpoint.address().to_string() == "127.0.0.2");
-  // And it is remembered as the one that answered.
+  // It is also remembered as the one that answered.
   CHECK(f.dial().endpoint.address().to_string() == "127.0.0.2");
 }
 
@@ -275,7 +275,7 @@ TEST_CASE("a dialer that is destroyed or cancelled is unheard") {
   REQUIRE(run_until(f.io, [&] { return f.names->count() == 1; }));
   f.dialing.cancel();
   f.names->set(false, {"127.0.0.1"});
-  // The look-up went on, and what it found is known to the next start.
+  // The look-up went on, and the next start knows what it found.
   CHECK(f.dial().socket);
   CHECK(f.names->count() <= 2);
 }

@@ -17,7 +17,7 @@ shared_bytes bytes(std::string text) {
   return std::make_shared<const std::string>(std::move(text));
 }
 
-// A connection under test, and the raw peer at its other end.
+// A connection under test, and a raw peer at its other end.
 struct fixture {
   boost::asio::io_context io{1};
   std::vector<std::string> lines;
@@ -83,7 +83,7 @@ TEST_CASE("a line without end is cut off at the limit") {
 TEST_CASE("a peer that does not read is cut off and costs one state") {
   fixture f(100ms);
   const std::string line = std::string(60'000, 'x') + "\n";
-  // More states than any socket buffer holds, replaced rather than queued.
+  // These are more states than any socket buffer holds; they are replaced rather than queued.
   for (int turn = 0; turn < 2000 && !f.ended; ++turn) {
     f.connection->send(1, bytes(line));
     tests::run_ready(f.io);

@@ -161,12 +161,12 @@ TEST_CASE("out of descriptors is said once, and the connections wait") {
 
   rlimit old{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &old) == 0);
-  // Below every open descriptor: the next accept fails.
+  // The limit is below every open descriptor, so the next accept fails.
   rlimit none = old;
   none.rlim_cur = static_cast<rlim_t>(client.native_handle());
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
   const bool told = run_until(io, [&] { return !troubles.empty(); });
-  // A second attempt is as unlucky and silent; its pause is all that this waits for.
+  // A second attempt fails, too, and is not reported; the test only waits for its pause.
   for (int turn = 0; turn < 3; ++turn)
     io.run_one_for(std::chrono::seconds(10));
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &old) == 0);

@@ -12,7 +12,7 @@ TEST_CASE("a packet comes whole, with its descriptors, and the end of the other 
   REQUIRE(sockets.has_value());
   auto pipe = make_pipe();
   REQUIRE(pipe.has_value());
-  CHECK_FALSE(receive_packet(sockets->ours.get()).has_value());  // none is there
+  CHECK_FALSE(receive_packet(sockets->ours.get()).has_value());  // there is none
   REQUIRE_FALSE(send_packet(sockets->theirs.get(), "spare 12", {pipe->write.get()}));
   REQUIRE_FALSE(send_packet(sockets->theirs.get(), "ready 3"));
   const auto first = receive_packet(sockets->ours.get());

@@ -1,4 +1,5 @@
-// Besides root, a child that has become another user may have somebody else's connection.
+// Besides root, a child that has become another user may hold a connection that this user has
+// opened.
 #include "rendezvous/net/peer_user.hpp"
 
 #include "tests/support/catch.hpp"
@@ -18,7 +19,7 @@ using net::tcp;
 
 namespace {
 
-constexpr uid_t other_user = 54321;  // of nobody, and mapped wherever all users are
+constexpr uid_t other_user = 54321;  // no real user, and mapped wherever all users are
 
 struct pair_of_sockets {
   boost::asio::io_context io;
@@ -28,7 +29,7 @@ struct pair_of_sockets {
 
   explicit pair_of_sockets(const tcp::endpoint& at) : listener(io, at) {}
 
-  // `opened`: that nobody has connected yet.
+  // `opened`: a socket that is not connected yet.
   void connect(int opened) {
     client.assign(listener.local_endpoint().protocol(), opened);
     client.connect(listener.local_endpoint());
@@ -41,7 +42,7 @@ struct pair_of_sockets {
   }
 };
 
-// A socket is whose it was made.
+// A socket belongs to the user who has created it.
 int socket_of(uid_t user) {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);

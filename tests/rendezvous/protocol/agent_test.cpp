@@ -161,7 +161,7 @@ TEST_CASE("a refusal says what is wrong and where") {
         "hello.settings.nodes_min: is over nodes_max [malformed message]");
   CHECK(problem_of_agent(start + R"("settings":{"restarts_max":1000000001}})") ==
         "hello.settings.restarts_max: 1000000001 is not in 0 to 1000000000 [malformed message]");
-  // What follows from the timers that are given has its range, too.
+  // Timers that are derived from the given ones must be in range, too.
   CHECK(problem_of_agent(start + R"("settings":{"timing":{"heartbeat_interval_us":5000000}}})") ==
         "hello.settings.timing: isolation_limit is 0 s, and may be 0.0002 to 2592000 s "
         "[malformed message]");
@@ -226,8 +226,8 @@ TEST_CASE("the worst status fits a line and can be read") {
   CHECK(encode(daemon_message(last)).size() <= line_bytes_max);
 }
 
-// Longer than what any flag or host can make of it: labels of 256 bytes, four causes, and a tail
-// that has to be escaped wherever it can be.
+// Longer than any options and any host can make it: names of 256 bytes, four causes, and a tail in
+// which every possible byte has to be escaped.
 TEST_CASE("a hello with all that an agent may have to say is far from its limit") {
   const std::string label(name_bytes_max, 'x');
   hello greeting = full_hello();

@@ -1,5 +1,5 @@
-// Whatever a peer says, in whichever field: it is refused in a line that can be shown, or what is
-// read of it can be. A field that is new is in it as soon as it is in full_messages.hpp.
+// Whatever a peer sends, in whichever field: either it is refused in a line that can be shown, or
+// what was read can be shown. A new field is tested as soon as it is in full_messages.hpp.
 #include "rendezvous/base/utf8.hpp"
 #include "rendezvous/protocol/agent_fields.hpp"
 #include "tests/support/catch.hpp"
@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-// Said here once more: what the function of ours finds is what is to be shown.
+// Written here a second time, because our own function is what this tests.
 bool can_be_shown(std::string_view text, bool has_lines) {
   if (to_valid_utf8(text) != text) return false;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -42,7 +42,7 @@ struct found_text {
   bool has_lines = false;
 };
 
-// Every text of a message as it was read; agent_fields.hpp has what the verbs mean.
+// Collects every text of a message as it was read; agent_fields.hpp says what the verbs mean.
 class text_finder {
  public:
   explicit text_finder(std::vector<found_text>& found) : found_(found) {}
@@ -138,7 +138,8 @@ const bad_text bad_texts[] = {{"a line feed", "\\nddprun b: forged"},
 
 constexpr const char* place = "@here@";
 
-// Calls `act` with the line of each message in which one string, or one key, ends with the bytes.
+// Calls `act` once for each string of the message, with the line in which the bytes follow that
+// string.
 void for_each_line(
     const json& whole, const bad_text& bad,
     const std::function<void(const std::string& line, const std::string& where)>& act) {
@@ -157,7 +158,8 @@ template <typename Message>
 void try_all(const Message& message, const auto& decode) {
   for (const found_text& text : texts_of(message)) {
     INFO(text.name);
-    // Else nothing is tried there: ranks that succeeded have no detail, and no other is allowed.
+    // Otherwise nothing would be tried there: ranks that succeeded have no detail, and may have
+    // none.
     CHECK((!text.value.empty() || text.name == "ends"));
   }
   const json whole = json::parse(encode(message));

@@ -1,4 +1,4 @@
-// PROTOCOL.md and the code say the same fields.
+// PROTOCOL.md and the code have the same fields.
 #include "rendezvous/protocol/agent_protocol.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/full_messages.hpp"

@@ -16,7 +16,7 @@ using heard = reply_parser::outcome;
 
 namespace {
 
-// Replies as torch 2.11's server was seen to send them.
+// Replies as torch 2.11's server has been seen to send them.
 struct golden_reply {
   const char* name;
   opcode code;

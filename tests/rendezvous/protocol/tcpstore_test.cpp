@@ -27,7 +27,7 @@ void check_is(const request& parsed, const golden_request& golden) {
   }
 }
 
-// The error of a request of which only these bytes have come.
+// The error of a request of which only these bytes have arrived.
 ddprun::error_code failure(const std::string& bytes) {
   request_parser parser;
   request parsed;
@@ -160,7 +160,7 @@ TEST_CASE("no length field of any request is believed beyond its limit") {
             ~std::uint64_t{0} >> 1, std::uint64_t{1} << 63, ~std::uint64_t{0} - 7,
             ~std::uint64_t{0}}) {
         INFO(golden.name << ", " << length << " at " << at);
-        // At once, and with the rest of the request behind it.
+        // It fails at once, and also with the rest of the request behind it.
         CHECK(failure(bytes.substr(0, at) + length_of(length)) == errc::message_too_long);
         CHECK(failure(bytes.substr(0, at) + length_of(length) + bytes.substr(at + 8)) ==
               errc::message_too_long);

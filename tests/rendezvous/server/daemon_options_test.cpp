@@ -50,7 +50,7 @@ TEST_CASE("the daemon's options") {
   CHECK(options.state_folder == "/var/lib/x");
   CHECK_FALSE(read({}).state_folder);
   CHECK(read({"--recovery-window=0"}).recovery_window == 0s);
-  // As with ddprun: what is enough of a name is enough.
+  // As with ddprun, an unambiguous beginning of a name is enough.
   CHECK(read({"--rec=2"}).recovery_window == 2s);
 }
 

@@ -68,7 +68,7 @@ TEST_CASE("each kind of peer has a share that the others cannot take") {
     for (std::size_t kind = 0; kind < peer_kinds; ++kind) {
       peer_counts now{};
       std::size_t open = 0;
-      // The others take all that they can.
+      // The other kinds take all that they can.
       const auto room_for_others = [&] {
         for (std::size_t other = 0; other < peer_kinds; ++other) {
           if (other != kind && shares.admit(peer_kind(other), now)) return true;

@@ -11,7 +11,7 @@ namespace {
 using server::answer_to;
 using server::http_views;
 
-// What the routes ask of the daemon.
+// What the routes ask the daemon for.
 struct daemon_seen {
   std::size_t runs_from = 0;
   std::string run;

@@ -1,4 +1,4 @@
-// A daemon that serves more runs, one after the other, than it holds at a time.
+// A daemon that serves more runs, one after the other, than it can hold at a time.
 #include "tests/support/daemon_fixture.hpp"
 
 #include <memory>
@@ -27,7 +27,7 @@ struct full_daemon : tests::daemon_fixture {
     return peer;
   }
 
-  // From the first word to the last; the daemon has heard the goodbye then.
+  // Plays a run from its hello to its goodbye, which the daemon has read when this returns.
   void play(const std::string& run) {
     const auto peer = join(run);
     REQUIRE(hears(*peer, R"("phase":"prepare")"));
@@ -53,7 +53,7 @@ TEST_CASE("finished runs are kept, and make no new one refused") {
   REQUIRE(f.hears(*living, R"("phase":"prepare")"));
   for (int number = 0; number < 10; ++number)
     f.play("sweep-" + std::to_string(number));
-  // The newest are there still: who comes late is told how they ended.
+  // The newest runs are still known: an agent that comes late is told how they ended.
   const auto late = f.join("sweep-9");
   REQUIRE(f.hears(*late, R"("type":"desired")"));
   CHECK_FALSE(living->closed());

@@ -1,4 +1,4 @@
-// A daemon that hands the tethers of its port on to the leader of a round in the same process.
+// A daemon that passes the tethers of its port on to a round's leader in the same process.
 #include "rendezvous/server/protocol_router.hpp"
 
 #include "rendezvous/protocol/agent_protocol.hpp"
@@ -19,7 +19,7 @@ namespace {
 using held_socket = std::optional<net::tcp::socket>;
 
 struct leader {
-  held_socket* tether = nullptr;  // declared behind the fixture: a socket goes before its loop
+  held_socket* tether = nullptr;  // after the fixture: a socket goes before its loop
 
   server::server_options options() {
     server::server_options values;
@@ -55,7 +55,8 @@ TEST_CASE("a tether at the daemon's port is the leader's, from its first byte") 
   raw_peer peer(f.io, f.port);
   say_in_pieces(f, peer, line);
   REQUIRE(run_until(f.io, [&] { return tether.has_value(); }));
-  // The next byte that it says is heard, too: nothing waits for a certain number of them any more.
+  // The next byte from the peer is seen, too: the socket no longer waits for a certain number of
+  // bytes.
   peer.say("x");
   std::string heard(line.size() + 1, ' ');
   bool is_read = false;

@@ -1,4 +1,4 @@
-// A whole daemon with a journal, and the one after it.
+// A whole daemon with a journal, and the daemon after it.
 #include "rendezvous/journal/memory_journal.hpp"
 #include "rendezvous/server/runs_json.hpp"
 #include "tests/support/daemon_fixture.hpp"
@@ -48,7 +48,7 @@ TEST_CASE(
     REQUIRE(f.hears(one, R"("phase":"prepare")"));
     REQUIRE(memory->contains("r"));
   }
-  // In its round workers may live.
+  // Workers of its round may be alive.
   memory->at("r").nodes = 1;
   fixture f(with(memory), 10s);
   raw_peer two(f.io, f.port);
@@ -120,7 +120,7 @@ TEST_CASE("a loop that others live on does not wait for the journal of its daemo
   tests::run_ready(io);
   CHECK(has_run);
   CHECK(port == 0);
-  // The disk answers, or has not for too long.
+  // The disk answers, or has not answered for too long.
   opened(is_well ? journal::open_failure{} : journal::open_failure{"no answer"});
   REQUIRE(port != 0);
   raw_peer one(io, port);

@@ -1,4 +1,4 @@
-// A whole daemon on a real port of loopback, and raw peers that type what PROTOCOL.md says.
+// A whole daemon on a real port of loopback, and raw peers that send what PROTOCOL.md shows.
 #include "rendezvous/protocol/agent_protocol.hpp"
 #include "rendezvous/protocol/tcpstore.hpp"
 #include "rendezvous/server/runs_json.hpp"
@@ -23,7 +23,7 @@ std::string session_of(int number) {
   return digits;
 }
 
-// The agent may say nothing more for the whole of a test, if that gives it no shorter time.
+// With this hello an agent may be silent for a whole test, unless its settings shorten the timeout.
 std::string hello_line(int number, int nodes, const std::string& node,
                        std::chrono::microseconds node_timeout = 1h) {
   return R"({"type":"hello","protocol":4,"run_id":"r","session":")" + session_of(number) +
@@ -72,11 +72,12 @@ TEST_CASE("two agents are led into a round") {
         std::string::npos);
 }
 
-// Agents of an earlier daemon knock meanwhile, and the first who is heard is not to decide.
+// Agents of an earlier daemon connect in the meantime, and the first one that is heard must not
+// decide alone.
 TEST_CASE("the recovery window stands still with the daemon, also before it knows of any run") {
   fixture f({}, 2s);
   tests::run_ready(f.io);
-  // That the loop does not run is what happens here: nothing is waited for.
+  // This test makes the loop stand still, so there is no event to wait for.
   const time_point until = std::chrono::steady_clock::now() + 2500ms;
   while (std::chrono::steady_clock::now() < until) {
   }
@@ -309,7 +310,7 @@ TEST_CASE("TCPStore clients share the daemon's keyspace") {
   using namespace std::string_literals;
   fixture f;
   raw_peer peer(f.io, f.port);
-  // VALIDATE, then PING with a nonce, which comes back.
+  // VALIDATE, then PING with a nonce, which the daemon echoes.
   peer.say("\x00\xCE\xF7\x85\x3C"s);
   peer.say("\x0D\x2A\x00\x00\x00"s);
   REQUIRE(run_until(f.io, [&] { return peer.heard().size() == 4; }));
@@ -384,7 +385,7 @@ TEST_CASE("beyond the most agents, one is told so") {
   raw_peer second(f.io, f.port);
   second.say(hello_line(2, 2, "node-b"));
   REQUIRE(f.hears(second, "this daemon serves at most 1 agents"));
-  // One that runs workers would kill them: it comes again.
+  // An agent that runs workers would kill them after a refusal, so it may come again.
   raw_peer third(f.io, f.port);
   std::string line = hello_line(3, 2, "node-c");
   line.replace(line.rfind("}\n"), 2,
@@ -393,7 +394,7 @@ TEST_CASE("beyond the most agents, one is told so") {
   third.say(line);
   REQUIRE(f.closes(third));
   CHECK(third.heard().empty());
-  // One that is here already takes its own place.
+  // An agent that is already here takes its own place.
   raw_peer again(f.io, f.port);
   again.say(hello_line(1, 2, "node-a"));
   REQUIRE(f.hears(again, R"("type":"welcome")"));

@@ -21,7 +21,7 @@ namespace {
 
 constexpr pid_t self = 4711;
 
-// A manager's end: what was said to it, in order.
+// The manager's end: the messages that it was sent, in order.
 class fake_manager {
  public:
   explicit fake_manager(const std::string& path)

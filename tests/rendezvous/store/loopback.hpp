@@ -26,7 +26,8 @@ namespace ddprun::tests {
 
 namespace asio = boost::asio;
 
-// Longer than anything that works takes, so that what does not work fails and does not hang.
+// Limits longer than anything takes that works, so that a failure ends the test and does not hang
+// it.
 class served_store {
  public:
   explicit served_store(store::keyspace_options options = {}, std::uint16_t port = 0) {
@@ -112,7 +113,7 @@ class loopback_client {
     std::memcpy(&bytes, length.data(), sizeof bytes);
     return hear(bytes);
   }
-  // True when the store ends the connection, in order or not, before it says anything more.
+  // True if the store ends the connection, in order or not, without sending anything more.
   bool is_closed() {
     char byte = 0;
     error_code error;

@@ -1,4 +1,4 @@
-// Connections that say nothing make room for others, those that have used the store do not.
+// Connections that have sent nothing make room for others; those that have used the store do not.
 #include "tests/rendezvous/store/loopback.hpp"
 #include "tests/support/tcpstore_goldens.hpp"
 
@@ -83,7 +83,7 @@ TEST_CASE("of those that are mute the oldest go, as many as are too many") {
   CHECK(user.hear_string() == "value");
 }
 
-// A client that is turned away and connects again at once must not be counted twice.
+// A client that is closed and connects again at once must not be counted twice.
 TEST_CASE("one that sees the end of its connection is not counted any more") {
   served_store store;
   for (int turn = 0; turn < 1000; ++turn) {

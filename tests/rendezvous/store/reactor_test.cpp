@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A descriptor that is ready when told so, and what happens then.
+// A descriptor that the test makes ready, and what happens then.
 struct bell final : watcher {
   explicit bell(bool is_ready) : fd(::eventfd(is_ready ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   void on_ready(std::uint32_t) override {
@@ -65,7 +65,7 @@ TEST_CASE("a watcher is told as long as it is ready, and never after it was remo
   reactor loop;
   const auto one = std::make_shared<bell>(true);
   const auto two = std::make_shared<bell>(true);
-  // Both are ready in one look; whoever is first removes the other.
+  // Both are ready in the same call of epoll_wait(), and the first removes the other.
   const auto end_other = [&](bell& other) {
     loop.remove(other.fd.get());
     loop.stop();
@@ -82,7 +82,7 @@ TEST_CASE("a watcher is told as long as it is ready, and never after it was remo
 TEST_CASE("with EPOLLET a watcher is told once for what has come, and anew when it asks") {
   reactor loop;
   const auto once = std::make_shared<bell>(true);
-  const auto always = std::make_shared<bell>(true);  // each ring of it is a look at both
+  const auto always = std::make_shared<bell>(true);  // each ring of it is one epoll_wait() for both
   once->then = [&] {
     if (once->rings == 1) loop.change(once->fd.get(), EPOLLIN | EPOLLET);
   };
@@ -131,7 +131,7 @@ TEST_CASE("an event of a closed descriptor is not taken for one of the next of i
   first->then = [&] {
     if (!next) replace(old);
   };
-  old->then = first->then;  // epoll may tell of it first; then there is nothing to see
+  old->then = first->then;  // epoll may report it first; then there is nothing to see
   loop.run();
   CHECK(next->rings == 0);
 }

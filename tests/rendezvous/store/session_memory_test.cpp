@@ -1,4 +1,4 @@
-// What the memory of a store's connections is bounded by, and who goes where it is short.
+// What bounds the memory of a store's connections, and which of them is closed if memory is short.
 #include "tests/rendezvous/store/loopback.hpp"
 #include "tests/support/tcpstore_goldens.hpp"
 
@@ -27,7 +27,8 @@ void store_large_keys(loopback_client& writer) {
   REQUIRE(writer.hear(8) == hex("D007000000000000"));
 }
 
-// Until the other end's socket has all that was said: loopback, too, may be late on a busy machine.
+// Waits until the other end's socket has everything that was sent: on a busy machine even loopback
+// may be late.
 void wait_until_arrived(loopback_client& client) {
   int on_its_way = 1;
   while (on_its_way > 0) {
@@ -45,7 +46,7 @@ TEST_CASE("unfinished requests are bounded in all") {
   std::string request;
   wire::append_request(request, set, {"/k", std::string(64 * 1024, 'x')});
   const std::string most = request.substr(0, request.size() - 1);
-  // Until it is served, the number of sessions says nothing of it.
+  // Until a client is served, the number of sessions does not include it.
   const auto is_served = [](loopback_client& client) {
     client.ask(ping, {}, 1);
     return client.hear(4) == hex("01000000");
@@ -54,12 +55,12 @@ TEST_CASE("unfinished requests are bounded in all") {
   one.say(most);
   loopback_client two(store.port());
   REQUIRE(is_served(two));
-  // It may be cut off before it has said all of it.
+  // It may be cut off before it has sent everything.
   ddprun::error_code cut;
   asio::write(two.socket(), asio::buffer(most), cut);
   const auto ended = [&] { return store.listener().space().session_count() == 1; };
   CHECK(store.eventually(ended));
-  // What the closed one held is free again.
+  // The memory that the closed one held is free again.
   for (int index = 0; index < 5; ++index) {
     loopback_client more(store.port());
     REQUIRE(is_served(more));
@@ -69,7 +70,7 @@ TEST_CASE("unfinished requests are bounded in all") {
   }
 }
 
-// One that has sent the most and then nothing more must not keep out those that do send.
+// A client that has sent the most, and then nothing more, must not keep out those that still send.
 TEST_CASE("of unfinished requests the one that has been still for longest goes first") {
   ddprun::store::keyspace_options options;
   options.buffered_bytes_max = 200 * 1024;
@@ -162,7 +163,7 @@ TEST_CASE("a request that has begun must go on; between two there is no limit") 
   CHECK(idle.hear(4) == hex("05000000"));
 }
 
-// What a reader has been sent fills its socket's buffers, and no more of it is taken.
+// The replies to a reader fill its socket's buffers, and the reader takes no more of them.
 TEST_CASE("values that only stalled readers hold make room for new ones") {
   ddprun::store::keyspace_options options;
   options.limits.bytes_max = 5 * wire::value_bytes_max;
@@ -183,7 +184,7 @@ TEST_CASE("values that only stalled readers hold make room for new ones") {
     REQUIRE(store.eventually([&] { return store.listener().space().stalled_count() > 0; }));
     CHECK(bytes_used() <= options.limits.bytes_max);
   }
-  // The first went, the last did not.
+  // The first was cut off, the last was not.
   CHECK(store.eventually([&] {
     const std::size_t sessions = store.listener().space().session_count();
     return sessions < 1 + values && sessions + store.lines().size() == 1 + values;
@@ -214,7 +215,7 @@ TEST_CASE("lists of keys that nobody takes are bounded in all") {
   CHECK(writer.hear(4) == hex("01000000"));
 }
 
-// It is cut off, and woken, in the turn of the one that needs its memory.
+// It is cut off, and woken, while the client that needs its memory is served.
 TEST_CASE("who was cut off leaves no reply behind for another") {
   ddprun::store::keyspace_options options;
   options.buffered_bytes_max = 12 * 1024 * 1024;  // holds one list
@@ -238,10 +239,11 @@ TEST_CASE("who was cut off leaves no reply behind for another") {
   CHECK(writer.hear(4) == hex("01000000"));
 }
 
-// The loop looks at both at once; the reader is still there, ended, when the writer has its turn.
+// Both are ready in the same turn of the loop; the reader's session has ended, but still exists
+// when the writer's is served.
 TEST_CASE("a session that ends lets go of its replies at once") {
   ddprun::store::keyspace_options options;
-  options.buffered_bytes_max = 16;  // who does not take a reply at once is cut off
+  options.buffered_bytes_max = 16;  // a client that leaves a reply unread is cut off
   options.limits.bytes_max = wire::value_bytes_max + wire::value_bytes_max / 2;
   served_store store(options);
   loopback_client reader(store.port());

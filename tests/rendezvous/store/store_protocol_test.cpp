@@ -35,11 +35,12 @@ std::string take(replies& pending) {
   return all;
 }
 
-// A client and the bytes that it has been answered.
+// A client and the replies that it has got.
 struct client {
   explicit client(key_value_store& store) : values(store), talk(store) { say(validate_bytes); }
 
-  // All of `bytes`, with what was left before; the answer, and those of clients woken.
+  // Feeds all of `bytes` after what was left before; returns the reply, followed by those of
+  // clients that were woken.
   std::string say(const std::string& bytes) {
     unused += bytes;
     const auto used = talk.on_bytes(unused, pending);
@@ -136,7 +137,7 @@ TEST_CASE("a waiter is answered once, after the request that ends its wait") {
   CHECK_FALSE(waiter.woken());
   waiter.talk.on_woken(waiter.pending);
   CHECK(take(waiter.pending) == hex("00"));
-  // The CANCEL_WAIT that crossed the answer is answered too, and nothing follows it.
+  // The CANCEL_WAIT that crossed the reply gets a reply, too, and nothing follows it.
   CHECK(waiter.ask(cancel_wait) == hex("01"));
   CHECK(waiter.ask(wait, {"/c"}).empty());
   CHECK(waiter.ask(cancel_wait) == hex("01"));

@@ -83,7 +83,8 @@ TEST_CASE("a request of very many keys is taken in linear time") {
     names.push_back("/key/" + std::to_string(index));
   std::string request;
   wire::append_request(request, check, std::vector<std::string_view>(names.begin(), names.end()));
-  // Moved once for each key it would be 250 GB of copying, and no limit here is long enough.
+  // If the request were moved once for each key, 250 GB would be copied, and no limit here would be
+  // long enough.
   client.say(request);
   CHECK(client.hear(1) == hex("01"));
 }
@@ -101,8 +102,8 @@ TEST_CASE("strangers are closed at their first byte, the silent ones in time") {
   half.say(hex("00 CEF7"));
   CHECK(half.is_closed());
   CHECK(store.lines().size() == 3);
-  // One that validates in time may be silent for as long as it likes. Where the machine has no time
-  // for it, it is one of those that come later.
+  // A client that validates in time may be silent for as long as it likes. On a busy machine it may
+  // take several attempts to be in time.
   std::unique_ptr<loopback_client> client;
   while (!client) {
     try {
@@ -135,7 +136,7 @@ TEST_CASE("a client that breaks a rule is closed alone") {
 
 TEST_CASE("a client that does not read is cut off, and holds nobody up") {
   ddprun::store::keyspace_options options;
-  options.stall_limit = 2s;  // not so short that one who reads is late, too
+  options.stall_limit = 2s;  // long enough for a client that does read
   served_store store(options);
   loopback_client lazy(store.port());
   loopback_client other(store.port());
@@ -165,7 +166,8 @@ TEST_CASE("who pipelines without end is served no more than a buffer before it i
   std::string flood;
   while (flood.size() < 100 * ddprun::store::session::read_buffer_bytes)
     flood += one;
-  // All have come before the store's thread looks again, the polite ones last.
+  // All requests have arrived before the store's thread reads again, those of the polite clients
+  // last.
   std::promise<void> held;
   std::promise<void> go;
   std::thread holder([&] {
@@ -202,7 +204,7 @@ TEST_CASE("a request cut at any byte is answered as a whole one") {
     loopback_client client(store.port());
     std::string asked;
     wire::append_request(asked, ping, {}, 0xD4C3B2A1);  // not like any other answer
-    // Until the ping is answered the first piece has been read, and stands in the session's buffer.
+    // When the ping has its reply, the first piece has been read, and is in the session's buffer.
     for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
       INFO(golden.name << " cut at " << cut);
       client.say(asked + bytes.substr(0, cut));
@@ -245,7 +247,7 @@ TEST_CASE("last words and the end that come together are both heard") {
   loopback_client first(store.port());
   loopback_client second(store.port());
   REQUIRE(store.eventually([&] { return store.listener().space().session_count() == 2; }));
-  // On its own thread the store looks at neither before both are there.
+  // The store's thread is held, so it sees neither before both are there.
   store.on_thread([&] {
     first.ask(set, {"/last", "words"});
     first.socket().shutdown(asio::ip::tcp::socket::shutdown_send);
@@ -260,7 +262,7 @@ TEST_CASE("urgent bytes are passed over, and what follows them is heard") {
   loopback_client client(store.port());
   client.ask(ping, {}, 1);
   REQUIRE(client.hear(4) == hex("01000000"));
-  // A read stops at them, so that all of it is there before the store looks.
+  // A read stops at them, so everything has to be there before the store reads.
   store.on_thread([&] {
     client.say(hex("0D 0200"));
     client.socket().send(asio::buffer("!", 1), asio::socket_base::message_out_of_band);

@@ -1,5 +1,5 @@
-// How workers end at a node: whose fault it was, what is said of it, what it leaves to the next
-// round.
+// How workers end at a node: which cause is reported, what people are told, and what is left for
+// the next round.
 #include "tests/support/catch.hpp"
 #include "tests/support/odd_story.hpp"
 
@@ -22,7 +22,7 @@ TEST_CASE("what outlives SIGKILL is named kill_wait after it, to the moment") {
   CHECK(story.sent.phase == member_phase::stopped);
   CHECK(story.sent.unkillable == 2);
   CHECK(story.sent.instance == agent_story::instance);
-  // Each that ends after all is told, and none is killed again.
+  // A worker that ends after all is reported, and none is killed again.
   const std::size_t before = story.statuses;
   story.worker_fails(0, SIGKILL);
   CHECK(story.statuses == before + 1);
@@ -116,7 +116,7 @@ TEST_CASE("a node of which one worker failed has failed, however the others end"
   story.worker_fails(0);
   story.worker_succeeds(1);
   CHECK(story.sent.phase == member_phase::failed);
-  // Nothing is left to be killed, and nothing is.
+  // No worker is left to be killed, and none is.
   story.lose_daemon();
   story.leader_acks = false;
   story.pass(7s);
@@ -140,7 +140,7 @@ TEST_CASE("whoever was asked first counts: a kill later makes nobody a victim of
   story.want(desired_phase::stop, 1);
   story.pass(5300ms);
   REQUIRE(story.did<kill_workers>());
-  // After they were asked, before they were killed.
+  // After SIGTERM, before SIGKILL.
   story.worker_ends_by(0, SIGKILL, 5s);
   story.worker_ends_by(1, SIGKILL, 5s);
   REQUIRE(story.sent.causes.size() == 1);
@@ -208,7 +208,7 @@ TEST_CASE(
     CHECK(story.sent.causes.size() == 1);
     story.want(desired_phase::stop, 1);
     story.workers_end_by_signal(SIGTERM);
-    CHECK_FALSE(story.did<close_service>());  // it has closed itself
+    CHECK_FALSE(story.did<close_service>());  // it has closed by itself
   }
   SECTION("when the workers have succeeded") {
     story.worker_succeeds(0);
@@ -314,7 +314,7 @@ TEST_CASE("a node that is stopped after its workers had succeeded says both") {
   story.want(desired_phase::stop, 1);
   CHECK(story.sent.phase == member_phase::stopped);
   CHECK(story.sent.succeeded);
-  // It is said of that round only.
+  // That is said of that round only.
   story.want(desired_phase::wait, 1);
   CHECK_FALSE(story.sent.succeeded);
   story.assign(2, 1, 2);

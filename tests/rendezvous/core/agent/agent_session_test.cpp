@@ -1,5 +1,5 @@
 // The session to the daemon: when a status is sent and what is in it, whose acks renew the lease,
-// how dialling goes on, when it is given up.
+// how often the agent dials again, and when it gives up.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 
@@ -13,7 +13,7 @@ using ddprun::tests::agent_story;
 
 namespace {
 
-// When the workers of an otherwise forsaken node are killed, from `story.now()`.
+// How long from `story.now()` until the workers of a node that has no other contact are killed.
 duration until_killed(agent_story& story) {
   story.daemon_acks = false;
   story.leader_acks = false;
@@ -40,7 +40,7 @@ TEST_CASE("a leader says nothing of a round until its service is open, then ever
   CHECK(story.sent.service_port == 29500);
   CHECK(story.sent.master_port == 29501);
   CHECK(story.sent.leader_data == leader_data{"id-0,id-1", "two ids"});
-  // The next round's are its own.
+  // The next round has its own ports and data.
   story.want(desired_phase::wait, 1);
   CHECK(story.sent.service_port == 0);
   CHECK(story.sent.master_port == 0);
@@ -125,7 +125,7 @@ TEST_CASE("an answer never makes an older one of less worth") {
   story.run_as_member();
   story.leader_acks = false;
   story.pass(500ms);
-  story.worker_fails(0);  // said, and answered
+  story.worker_fails(0);  // reported and acknowledged
   story.want(desired_phase::stop, 1);
   const time_point newest = story.now();
   story.pass(200ms);
@@ -242,7 +242,7 @@ TEST_CASE("daemons with an epoch know which of them decides: the next one is ask
   story.pass(3s);
   CHECK(story.sent.epoch == 3);
   story.forget();
-  story.lose_daemon();  // at once to the same
+  story.lose_daemon();  // the same endpoint is dialled at once
   CHECK(story.all<connect_daemon>().back().endpoint == 0);
   story.lose_daemon();
   CHECK(story.all<connect_daemon>().back().endpoint == 1);
@@ -312,7 +312,7 @@ TEST_CASE("one of two that has succeeded does not know how the run ended, and le
   story.worker_succeeds(1);
   story.lose_daemon();
   const time_point lost = story.now();
-  // The leader's answers say that the round is still on: nobody leaves that.
+  // The leader's acks show that the round is still running, and no member leaves a running round.
   story.pass(2 * story.timing.join_timeout);
   CHECK_FALSE(story.left);
   story.leader_acks = false;

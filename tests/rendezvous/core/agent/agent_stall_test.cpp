@@ -1,4 +1,4 @@
-// Ranks of a node that stand still, as its agent says it and hears of it: DESIGN.md, rule 15.
+// Ranks of a node that stand still, as its agent reports it and is told of it: DESIGN.md, rule 15.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,5 @@
-// Both ends of the tether: when a beat is sent, what an answer is worth, who may hang on a leader.
+// Both ends of the tether: when a beat is sent, what an ack is worth, and which members a leader
+// accepts.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 
@@ -9,7 +10,7 @@ using ddprun::tests::agent_story;
 
 namespace {
 
-// A member in round 1 without its daemon: its tether alone keeps it.
+// A member in round 1 without its daemon: only its tether keeps its workers alive.
 struct tethered_story : agent_story {
   explicit tethered_story(timers with = {}) {
     timing = with;
@@ -21,7 +22,7 @@ struct tethered_story : agent_story {
   std::uint64_t last_beat() const { return all<send_tether_beat>().back().beat.seq; }
 };
 
-// A leader of three in round 1; nobody beats by itself.
+// A leader of three in round 1; members send beats only when the test says so.
 struct leading_story : agent_story {
   leading_story() {
     run_as_leader(3);
@@ -47,7 +48,7 @@ TEST_CASE("a beat is sent one heartbeat after the last one was, once that is ans
   CHECK(story.all<send_tether_beat>().size() == 1);
   story.pass(1ms);
   CHECK(story.last_beat() == 2);
-  // A late answer: the next one is due already.
+  // The ack is late: the next beat is due already.
   story.pass(2s);
   CHECK(story.last_beat() == 2);
   story.tell(tether_acked{1, 2});
@@ -106,7 +107,7 @@ TEST_CASE("an answer that nobody waits for is worth nothing") {
   CHECK(story.last_beat() == beat);
   while (!story.did<kill_workers>() && story.now() < sent + 20s)
     story.pass(1ms);
-  // Counted from the hello, one heartbeat before that beat.
+  // It counts from the hello, one heartbeat before that beat.
   CHECK(story.now() ==
         sent - story.timing.heartbeat_interval + story.timing.isolation_limit * 98 / 100);
 }

@@ -1,5 +1,5 @@
-// What a node that waits says: which run, where, how long, who is missing; and what it was told
-// beside that.
+// What a waiting node says: for which run, where and how long it waits, and which nodes are
+// missing; and what else it was told.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-// Workers that are at something when they are asked to end.
+// Workers that are busy when they are asked to end.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 

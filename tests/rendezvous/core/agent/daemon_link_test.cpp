@@ -27,8 +27,8 @@ TEST_CASE("an answer is worth the moment at which the newest status that it cove
   const std::uint64_t second = link.send_status(origin + 2s);
   link.send_status(origin + 3s);
   CHECK(link.acked(second) == origin + 2s);
-  CHECK_FALSE(link.acked(first));   // nothing that old waits any more
-  CHECK_FALSE(link.acked(second));  // nor twice
+  CHECK_FALSE(link.acked(first));   // no status that old waits for an ack any more
+  CHECK_FALSE(link.acked(second));  // nor is one counted twice
 }
 
 TEST_CASE("an answer to what was never sent, or on another connection, is worth nothing") {
@@ -102,7 +102,7 @@ TEST_CASE("time apart counts from the end of the last confirmed session, not fro
   link.connected("10.0.0.2", machine_origin + 8s);
   link.welcomed();
   link.confirmed();
-  link.is_idle(machine_origin + 9s);  // says nothing to who is in a confirmed session
+  link.is_idle(machine_origin + 9s);  // means nothing in a confirmed session
   CHECK(link.apart_since() == machine_origin);
   link.ended(machine_origin + 10s, 1s);
   CHECK(link.apart_since() == machine_origin + 10s);

@@ -1,5 +1,5 @@
-// What is news is shown through the agent in news_test.cpp; here what the parts remember of it, and
-// of a wait.
+// What the parts remember of messages, and of a wait. news_test.cpp shows through the agent which
+// messages are news.
 #include "rendezvous/core/agent/desired_state.hpp"
 
 #include "tests/support/catch.hpp"
@@ -63,7 +63,7 @@ TEST_CASE(
   desired_state word;
   CHECK(word.take(word_of(7, 3, 10, 1)));
   word.enter_epoch(2);
-  CHECK(word.seq_in(7) == 0);  // the new one has said nothing yet
+  CHECK(word.seq_in(7) == 0);  // the new instance has sent nothing yet
   CHECK(word.round_in(7, 0) == 3);
   SECTION("within the instance") {
     CHECK(word.take(word_of(7, 3, 1, 2)));

@@ -1,4 +1,4 @@
-// Random events in any order, sensible or not: what must hold of an agent whatever it is told.
+// Random events in any order, sensible or not, and what must be true of an agent all the same.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/effort.hpp"
@@ -14,7 +14,7 @@ using ddprun::tests::agent_story;
 
 namespace {
 
-// A host that knows which workers live, and checks every effect against that.
+// A host that knows which workers are alive, and checks every effect against that.
 class checked_agent {
  public:
   explicit checked_agent(std::uint64_t seed) : random_(seed), machine_(options(seed)) {
@@ -27,7 +27,8 @@ class checked_agent {
     for (int step = 0; step < steps && !left_; ++step) {
       now_ += std::chrono::milliseconds(pick(10) == 0 ? pick(9000) : pick(300));
       agent_event event = any_event();
-      // An answer, a tether or a worker can only end once; the rest may come at any time.
+      // A connection, a tether or a worker can end only once; the other events may come at any
+      // time.
       if (auto* const ended = std::get_if<worker_ended>(&event)) {
         if (living_ == 0) continue;
         const std::uint32_t local_rank = lives_[0] ? 0 : 1;
@@ -82,7 +83,7 @@ class checked_agent {
     round_ = std::max(round_, order.round);
     if (pick(8) != 0) {
       const auto nodes = static_cast<std::uint32_t>(1 + pick(3));
-      // Rarely one that makes no sense.
+      // Rarely it is one that makes no sense.
       const auto group_rank = static_cast<std::uint32_t>(pick(15) == 0 ? 3 : pick(nodes));
       order.assignment =
           assignment{group_rank, nodes, group_rank * 2, nodes * 2, "10.0.0.1", 1, 1, "node-a", {}};

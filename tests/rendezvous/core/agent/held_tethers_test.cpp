@@ -21,10 +21,10 @@ TEST_CASE("a beat renews the lease from when the word before it was answered") {
   held_tethers held;
   held.attach(100, hello_of(1));
   held.ack(100, origin);
-  CHECK_FALSE(held.leased_from(1));  // nobody knows that the answer arrived
+  CHECK_FALSE(held.leased_from(1));  // it is not known that the ack has arrived
   CHECK(held.beat(100, {1}, origin + 5s) == kind::renews);
   CHECK(held.leased_from(1) == origin);
-  CHECK(held.beat(100, {2}, origin + 6s) == kind::heard);  // the last was not answered
+  CHECK(held.beat(100, {2}, origin + 6s) == kind::heard);  // the last one got no ack
   CHECK(held.beat(100, {2}, origin + 7s) == kind::old);
   CHECK(held.beat(999, {3}, origin + 7s) == kind::old);
   CHECK(held.leased_from(1) == origin);
@@ -48,7 +48,7 @@ TEST_CASE("the oldest of so many counts, and where one is missing nothing does")
 
 TEST_CASE("of old acks the oldest are told first, by the newest tether of each member") {
   held_tethers held;
-  held.attach(100, hello_of(7));  // never answered: it has no lease from here
+  held.attach(100, hello_of(7));  // it never got an ack, so it has no lease from here
   for (const std::uint32_t group_rank : {1U, 2U, 3U}) {
     held.attach(100 + group_rank, hello_of(group_rank));
     held.ack(100 + group_rank, origin - group_rank * 1s);

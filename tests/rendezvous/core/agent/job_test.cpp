@@ -1,4 +1,4 @@
-// Which job an agent says that it is of: what its instance was opened with, once it was told.
+// Which job an agent claims to belong to: the one that opened its instance, once it has been told.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-// Why a node leaves, where its exit code alone does not say: a run may fail with any code.
+// Why a node leaves, if its exit code alone does not say, because a run may fail with any code.
 #include "rendezvous/base/exit_codes.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/odd_story.hpp"

@@ -1,5 +1,4 @@
-// How a node goes down by itself, leaves, or waits for a daemon: to the moment, also where its loop
-// was late.
+// When exactly a node stops by itself, leaves, or waits for a daemon, also if its loop was late.
 #include "tests/support/catch.hpp"
 #include "tests/support/odd_story.hpp"
 
@@ -40,7 +39,7 @@ TEST_CASE(
   SECTION("the word") {
     story.pass(500ms);
     story.worker_fails(0);
-    story.pass(20s);  // answered all the while
+    story.pass(20s);  // it gets acks all the time
     CHECK_FALSE(story.did<stop_workers>());
     story.lose_daemon();
     const duration waited = until<stop_workers>(story);
@@ -280,7 +279,7 @@ TEST_CASE("a leader that nobody has answered yet counts from its assignment") {
   story.connect();
   story.prepare(1, 2);
   story.pass(3s);
-  story.say(ack{0});  // it is there, but has read nothing
+  story.say(ack{0});  // it answers, but has read no status
   story.pass(2s);
   story.assign(1, 0, 2);
   const time_point assigned = story.now();

@@ -53,7 +53,7 @@ TEST_CASE("a dead daemon alone costs nothing") {
   }
 }
 
-// The daemon waits orphan_limit for nodes of which it can reach none, and no longer.
+// If the daemon can reach none of the nodes, it waits for orphan_limit, and no longer.
 TEST_CASE("no lease lasts until orphan_limit without a daemon") {
   agent_story story;
   bool has_members = false;
@@ -75,7 +75,7 @@ TEST_CASE("no lease lasts until orphan_limit without a daemon") {
   };
   pass(orphan_end - 2s);
   CHECK_FALSE(story.did<stop_workers>());
-  // First politely: no other round can have begun.
+  // SIGTERM comes first, because no other round can have begun.
   pass(4s);
   REQUIRE(story.did<stop_workers>());
   CHECK(story.all<stop_workers>()[0].signal == SIGTERM);
@@ -122,7 +122,7 @@ TEST_CASE("isolation counts from the send time of the last word that was answere
   const time_point last = story.now();
   while (!story.did<kill_workers>() && story.now() < last + 20s)
     story.pass(1ms);
-  // All that was answered was sent by then; 2 % is for clocks that differ.
+  // Everything that got an ack had been sent by then; the 2 % is for clocks that differ.
   CHECK(story.now() <= last + story.timing.isolation_limit * 98 / 100);
   CHECK(story.now() >= last + story.timing.isolation_limit * 98 / 100 - 1s);
   CHECK_FALSE(story.did<stop_workers>());
@@ -167,7 +167,7 @@ TEST_CASE("a beat renews the lease from when the answer before it was given") {
   story.run_as_leader(2);
   story.lose_daemon();
   story.silent_members[101] = true;
-  // The hello was answered at the start; a beat that was 6 s on its way says no more than that.
+  // The hello got its ack at the start; a beat that took 6 s to arrive shows no more than that.
   const time_point answered = story.now();
   story.pass(6s);
   story.tell(member_beat{101, {1}});
@@ -276,10 +276,10 @@ TEST_CASE("a loop that was late gives the others time for one answer before it k
   }
 }
 
-// An empty daemon answers everybody that it does not know, to keep alive those who run: it cannot
-// tell a node whose round went on without it.
+// A daemon that knows nothing acknowledges every node, to keep those alive that run: it cannot
+// recognise a node whose round went on without it.
 TEST_CASE("a node that stood still gets no lease from a daemon that does not know its round") {
-  // A member, a leader, and one that is alone: that one for longer than orphan_limit.
+  // A member, a leader, and a node that is alone, which stands still for longer than orphan_limit.
   const std::uint32_t leads = GENERATE(0U, 2U, 1U);
   const duration late = leads == 1 ? 2000s : 20s;
   agent_story story;
@@ -319,7 +319,7 @@ TEST_CASE("a node that stood still for longer than orphan_limit asks before it e
     const std::uint64_t before = story.sent.seq;
     story.freeze(2000s);
     story.tell(agent_loop_was_late{2000s});
-    story.say(ack{before});  // it waited in the socket, and says nothing of now
+    story.say(ack{before});  // it waited in the socket, so it says nothing about now
     story.tell(agent_time_passed{});
     story.pass(60s);
     CHECK_FALSE(story.did<stop_workers>());

@@ -66,7 +66,7 @@ TEST_CASE("a tail is told until a status with it was answered, on each connectio
   CHECK_FALSE(has_tail(7));
   SECTION("a new connection") {
     causes.connected();
-    causes.acked(7);  // says nothing of what it has not been told
+    causes.acked(7);  // says nothing about causes that were not in that status
     CHECK(has_tail(8));
   }
   SECTION("a likelier cause") {

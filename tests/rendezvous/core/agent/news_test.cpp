@@ -1,5 +1,5 @@
-// Which of the daemon's messages are news to an agent: epochs, instances, rounds, numbers; and what
-// it remembers of them.
+// Which of the daemon's messages are news to an agent, by their epoch, instance, round and sequence
+// number; and what it remembers of them.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-// A daemon that is lost: whether the next one may live here, and what is said of it at once.
+// A daemon is lost: whether the next one may live here, and what people are told at once.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 
@@ -34,7 +34,7 @@ hello last_hello(const agent_story& story) {
 
 TEST_CASE("where no daemon was found yet, each further try may open one") {
   agent_story story;
-  CHECK_FALSE(last_try_may_host(story));  // it was looked for before the start
+  CHECK_FALSE(last_try_may_host(story));  // the agent had looked for it before it started
   story.lose_daemon();
   CHECK(last_try_may_host(story));
 }
@@ -50,7 +50,7 @@ TEST_CASE("whoever held a daemon that is lost has reconnect_grace to start it ag
   story.pass(story.timing.reconnect_grace / 2);
   story.lose_daemon();
   CHECK(last_try_may_host(story));
-  // The next one that is lost begins it anew.
+  // When the next one is lost, that time starts again.
   story.connect();
   story.lose_daemon();
   CHECK_FALSE(last_try_may_host(story));

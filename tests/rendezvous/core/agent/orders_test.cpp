@@ -1,5 +1,5 @@
-// What a member makes of the daemon's orders when they come at odd times: one after another while
-// workers still go down, for rounds that are over, with numbers that make no sense.
+// What a member does with orders of the daemon that come at odd times: one after another while
+// workers are still ending, for rounds that are over, with numbers that make no sense.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 

@@ -287,7 +287,7 @@ TEST_CASE("a welcome with timers that no machine can work with is none") {
   CHECK(story.left->text.find("heartbeat_interval is 0.000001 s, and may be") != std::string::npos);
 }
 
-// What this one says after its welcome cannot be read, so the connection ends there.
+// What this daemon sends after its welcome cannot be read, so the connection ends there.
 TEST_CASE("a daemon that only welcomes is no session: tries slow down, and end at join_timeout") {
   agent_story story;
   story.daemon_acks = false;
@@ -300,7 +300,7 @@ TEST_CASE("a daemon that only welcomes is no session: tries slow down, and end a
       story.lose_daemon(garbage);
       if (!story.left) story.pass(story.all<connect_daemon>().back().delay);
     }
-    // From one to the next half a second in the end, one and a half at most.
+    // In the end half a second passes from one try to the next, and one and a half at most.
     CHECK(tries >= 40);
     CHECK(tries < 140);
   }
@@ -317,7 +317,7 @@ TEST_CASE("a daemon that only welcomes is no session: tries slow down, and end a
   CHECK(story.left->exit_code == unmet_exit_code);
   CHECK_THAT(story.left->text, StartsWith("cannot reach the rendezvous daemon at "));
   CHECK(story.now() < agent_story::origin + 62s);
-  // Said once, not at each try.
+  // It is said once, not at each try.
   CHECK(notes(story).find("again, after") == std::string::npos);
   CHECK(notes(story).find("lost the rendezvous daemon") == std::string::npos);
   const std::string waiting = "waiting for the rendezvous daemon";

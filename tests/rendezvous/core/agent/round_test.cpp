@@ -22,10 +22,10 @@ TEST_CASE("the leader opens the round's service, says its ports, and starts when
   CHECK(story.machine().phase() == member_phase::starting);
   story.tell(workers_started{1});
   CHECK(story.sent.phase == member_phase::running);
-  CHECK_FALSE(story.sent.assignment);  // the daemon knows it: it has given it
+  CHECK_FALSE(story.sent.assignment);  // the daemon knows it, because it has made it
   story.lose_daemon();
   story.connect();
-  REQUIRE(story.sent.assignment);  // another one may not
+  REQUIRE(story.sent.assignment);  // another daemon may not know it
   CHECK(story.sent.assignment->world_size == 4);
 }
 
@@ -204,7 +204,7 @@ TEST_CASE("of many causes those are told that are likeliest the first") {
   story.say(value);
   story.reach_leader();
   story.tell(workers_started{1});
-  story.daemon_acks = false;  // what was answered is not told again
+  story.daemon_acks = false;  // what was acknowledged is not sent again
   for (std::uint32_t local_rank = 0; local_rank < 8; ++local_rank) {
     const cause_class kind = local_rank == 6 ? cause_class::signal : cause_class::exit;
     story.worker_fails(

@@ -1,5 +1,5 @@
-// An agent whose loop stands still: until when its guardian lets its workers live, and what the
-// machine does when it hears that they were killed.
+// An agent whose loop stands still: how long its guardian lets its workers live, and what the
+// machine does when it learns that they were killed.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 

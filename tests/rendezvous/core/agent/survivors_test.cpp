@@ -1,5 +1,5 @@
-// When workers that have left a round, and wait for another, end without one: they are no workers
-// of any round, and so nothing else that this machine does to workers reaches them.
+// When workers that have left a round, and wait for another one, are ended without it. They are
+// workers of no round, so nothing else that this machine does to workers reaches them.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 
@@ -12,7 +12,7 @@ using ddprun::tests::agent_story;
 
 namespace {
 
-// All workers have left round 1, as those do that can.
+// All workers have left round 1, as workers do that can live on.
 agent_story with_survivors() {
   agent_story story;
   story.run_as_member();

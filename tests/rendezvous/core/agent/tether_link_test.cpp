@@ -26,7 +26,7 @@ TEST_CASE("an answer renews the lease from when what it answers was sent") {
   const std::uint64_t seq = link.beat(origin + 1s);
   CHECK_FALSE(link.beat_deadline());
   CHECK_FALSE(link.acked(seq + 1, origin + 9s, interval));
-  CHECK_FALSE(link.acked(0, origin + 9s, interval));  // the hello's has come
+  CHECK_FALSE(link.acked(0, origin + 9s, interval));  // the ack of the hello has come already
   CHECK(link.leased_from() == origin);
   CHECK(link.acked_at() == origin + 9s);
   CHECK(link.acked(seq, origin + 10s, interval));

@@ -1,4 +1,4 @@
-// What a node says of a daemon that is another ddprun.
+// What a node says about a daemon that is another version of ddprun.
 #include "tests/support/agent_story.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,5 +1,4 @@
-// A daemon between connections and runs, without either: events in, effects out, on a clock of the
-// test's own.
+// The daemon's machine without connections: events in, effects out, on the test's own clock.
 #include "rendezvous/core/daemon/daemon_machine.hpp"
 #include "tests/support/catch.hpp"
 
@@ -45,7 +44,7 @@ struct daemon_story {
                           port_has_room});
   }
 
-  // A node of a run of one, or of two.
+  // A node joins a run of one node, or of two.
   connection_id join(const std::string& run_id, std::uint32_t nodes = 1) {
     hello greeting;
     greeting.run_id = run_id;
@@ -57,7 +56,7 @@ struct daemon_story {
     return last;
   }
 
-  // To the end, but for the goodbye.
+  // Goes to the end, except for the goodbye.
   void succeed(connection_id who) {
     status news;
     news.instance = orders.at(who).instance;
@@ -124,7 +123,7 @@ TEST_CASE("a node that waits hears of another run that gathers here, at its next
         "waiting for 1 of 2 nodes; here: n1 (1 worker); another run gathers here: "
         "job05 (1 node): same --rdzv-id?");
 
-  // One that has all its nodes is no answer to what is missing.
+  // A run that has all its nodes cannot explain which ones another run lacks.
   story.join("job05", 2);
   beat(first);
   CHECK(beat(first) == "waiting for 1 of 2 nodes; here: n1 (1 worker)");
@@ -159,7 +158,7 @@ TEST_CASE("whose connection ends is told to its run alone") {
   story.step(core::connection_ended{one});
   CHECK_FALSE(story.machine.find("a")->view(story.now).members.at(0).connected);
   CHECK(story.machine.find("b")->view(story.now).members.at(0).connected);
-  // What nobody has said hello on is nobody's.
+  // A connection without a hello belongs to no run.
   story.step(core::connection_ended{99});
   story.say(98, status{});
   story.say(97, goodbye{{5, 97}});
@@ -191,7 +190,7 @@ TEST_CASE("finished runs give way to new ones, the oldest first; others do not")
   CHECK(story.machine.find("first") == nullptr);
   CHECK(story.machine.find("second") != nullptr);
   CHECK(story.machine.find("alive") != nullptr);
-  // One that somebody is connected to is not forgotten, however old.
+  // A run to which a node is connected is not forgotten, however old it is.
   const connection_id late = story.join("second");
   CHECK(story.orders.at(late).phase == desired_phase::prepare);
   story.join("fourth", 2);
@@ -201,7 +200,7 @@ TEST_CASE("finished runs give way to new ones, the oldest first; others do not")
         "this daemon already holds 3 runs that have not ended: start another daemon for more");
   CHECK(story.closed.contains(refused));
   CHECK(story.notes.back() == "refused run fifth: 3 runs are the most");
-  // It counts for nothing: what it says now is nobody's.
+  // It no longer counts: what it sends now belongs to no run.
   story.say(refused, status{});
 }
 
@@ -290,7 +289,7 @@ TEST_CASE("where there is no room, a new agent is refused, and one at work comes
   const connection_id fresh = come({5, 60}, 0);
   CHECK(story.refusals.at(fresh).find("raise its limit of open files") != std::string::npos);
   CHECK(story.closed.contains(fresh));
-  // To be refused would end its workers.
+  // A refusal would end its workers.
   const connection_id working = come({5, 61}, 77);
   CHECK(story.dropped.contains(working));
   CHECK_FALSE(story.refusals.contains(working));

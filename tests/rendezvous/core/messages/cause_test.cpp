@@ -133,7 +133,7 @@ TEST_CASE("the exit code follows from the cause and is never 0") {
   CHECK(exit_code_of(report(cause_class::hung, 0)) == 1);
 }
 
-// Their times may be wrong by as much as a daemon or its host stood still.
+// Their times may be wrong by as long as the daemon or its host stood still.
 TEST_CASE("an isolated node comes before a worker that our stop ended, whenever they were heard") {
   cause isolated;
   isolated.kind = cause_class::node_lost;

@@ -1,4 +1,5 @@
-// Rule 2: who is in the next round, with which ranks; of nodes with the same id or rank, one.
+// Rule 2: which nodes are in the next round, with which ranks; of nodes with the same id or rank,
+// only one is.
 #include "rendezvous/core/run/master_address.hpp"
 #include "rendezvous/core/run/rank_assignment.hpp"
 #include "tests/support/catch.hpp"
@@ -158,8 +159,8 @@ TEST_CASE("on one host loopback is fine") {
   CHECK(choose_master_address({}).empty());
 }
 
-// rank_policy exact: node ranks that a person gives are the group ranks, whichever node dies and
-// returns.
+// rank_policy exact: the node ranks that a person gives are the group ranks, whichever node dies
+// and returns.
 namespace {
 
 run_settings exact(std::uint32_t nodes) {
@@ -312,7 +313,7 @@ TEST_CASE("one that replaces a node right after its host died waits until that i
   fake_node& zero = story.come("a", 2, 0);
   fake_node& one = come_for_one("b");
   story.start_round();
-  // Its last heartbeat was a moment ago: nothing tells it from one that lives.
+  // Its last heartbeat was a moment ago, so it cannot be told from a node that lives.
   story.pass(500ms, {&one});
   fake_node& other = come_for_one("b2");
   CHECK(other.refusal.empty());
@@ -342,7 +343,7 @@ TEST_CASE(
   fake_node& one = story.come("b", 2, 1);
   story.start_round();
   story.pass(4s, {&one});
-  fake_node& other = story.come("b2", 2, 1);  // b's host lost power: nothing has told us
+  fake_node& other = story.come("b2", 2, 1);  // b's host lost power, which is not known yet
   CHECK(other.refusal.empty());
   CHECK(other.wanted.phase == desired_phase::wait);
   SECTION("it is lost") {
@@ -367,7 +368,7 @@ TEST_CASE(
   }
 }
 
-// Of the nodes that come with one --node-id, one takes part.
+// Of the nodes that come with the same --node-id, one takes part.
 namespace {
 
 struct ids_story : run_story {
@@ -420,7 +421,7 @@ TEST_CASE("one that comes with a dead node's id waits until that is lost, and is
   fake_node& one = story.come("a", settings);
   fake_node& two = story.come("b", settings);
   story.start_round();
-  // Before and after what counts as a silence: nothing has closed its connection.
+  // Before and after the time that counts as silence; its connection has not been closed.
   story.pass(GENERATE(as<duration>(), 500ms, 4s), {&two});
   fake_node& again = story.come("b", settings);
   CHECK(waits(again));
@@ -506,7 +507,7 @@ TEST_CASE("an explicit id is free again when its node has left, or its instance 
   const auto explicit_node = [&](const char* name) -> fake_node& {
     fake_node& made = story.node(name, nodes_of(1, 2));
     made.greeting.node_is_explicit = true;
-    made.peer_address = "10.0.0.1";  // one from elsewhere may replace it
+    made.peer_address = "10.0.0.1";  // a node from another host may replace it
     story.connect(made);
     return made;
   };

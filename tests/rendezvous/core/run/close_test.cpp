@@ -207,7 +207,7 @@ TEST_CASE("a fenced node with workers that do not end is told of the close when 
 TEST_CASE("a fenced node that joins anew long after the close is counted in the next instance") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(2, 2));
-  // It says that it runs a round that was never begun here.
+  // It claims to run a round that this daemon has never begun.
   a.state.instance = story.view().instance;
   a.state.round = 9;
   a.state.phase = member_phase::running;
@@ -279,7 +279,7 @@ TEST_CASE("the round of a close is the newest that either side knows") {
   CHECK(story.b->wanted.round == std::max<round_number>(said, 2));
 }
 
-// What is remembered of instances that are over, alone.
+// What a run remembers of instances that are over, tested without the run.
 namespace {
 
 session_id session_of(std::uint64_t number) {

@@ -33,7 +33,7 @@ TEST_CASE("a failure stops everybody with one shared message and is charged once
 
 TEST_CASE("the root cause is settled when the stop ends, from all reports") {
   pair_story story(nodes_of(2, 2, 0));
-  story.fail(*story.b, 1);  // a broken connection, the effect
+  story.fail(*story.b, 1);  // a broken connection, which is the effect
   cause killed;
   killed.round = 1;
   killed.node = "a";
@@ -207,7 +207,7 @@ TEST_CASE("nodes that have not spoken since the stop never make up a round") {
   fake_node* const a = story.a;
   fake_node* const b = story.b;
   story.guardian(*b);
-  // The host stands still after its workers went down: connected, but silent.
+  // The host stands still after its workers have ended: it is connected, but silent.
   story.say(*a, member_phase::stopped);
   fake_node& c = story.joined("c", a->greeting.settings);
   story.pass(400ms, {a});
@@ -229,7 +229,7 @@ TEST_CASE("a last call that has passed asks for no further look until somebody s
   story.pass(1ms);
   story.guardian(b);
   story.say(a, member_phase::stopped);
-  // Two are here, which is enough for a round, but one has not spoken since the stop.
+  // Two nodes are here, which is enough for a round, but one has sent nothing since the stop.
   story.pass(6s, {&spare});
   REQUIRE(story.view().phase == run_phase::gathering);
   const auto next = story.machine().next_deadline();

@@ -16,7 +16,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Three nodes of which one may be missing; last call is short, as time is not the point.
+// Three nodes of which one may be missing; the last call is short, because time does not matter
+// here.
 struct running_trio : trio_story {
   running_trio() { start_round(); }
 
@@ -42,7 +43,7 @@ TEST_CASE("a silent node is lost after node_timeout, its workers after the isola
   story.stop_but(*story.c);
   CHECK(story.why().find("c cannot be reached: waiting until its workers must be gone") !=
         std::string::npos);
-  // 8 s, 2 % for clocks, and 250 ms for a kill that is late.
+  // 8 s, 2 % for clocks that drift, and 250 ms for a kill that is late.
   story.pass(8400ms);
   CHECK(story.view().phase == run_phase::stopping);
   story.pass(100ms);
@@ -181,7 +182,7 @@ TEST_CASE("without a word from any member the next round waits for orphan_limit"
     story.disconnect(*who);
   story.pass(2s);
   CHECK(story.view().phase == run_phase::stopping);
-  // At once, and once: nobody else is left to hear of it.
+  // It is said at once, and only once, because no other node is left to be told.
   CHECK(std::count_if(story.notes.begin(), story.notes.end(), [](const std::string& each) {
           return each.find(
                      "no node of it can be reached, so its workers may still run: a, b, c; "
@@ -237,7 +238,7 @@ TEST_CASE("a node that is to be fenced is not answered: the ack would renew its 
   story.pass(600ms);
   story.start_round();
   REQUIRE(a.wanted.round == 2);
-  // Its machine stood still with the assignment of round 1 unread.
+  // Its host stood still before it had read the assignment of round 1.
   fake_node& late = b;
   late.state.phase = member_phase::assigned;
   late.answered_before_wanted = false;
@@ -293,7 +294,7 @@ TEST_CASE("a member that cannot be reached is counted once, though it is lost tw
   story.fail(*story.a, 1);
   story.say(*story.a, member_phase::stopped);
   story.disconnect(*story.c);
-  // b speaks, and does nothing: it is taken for lost.
+  // b sends statuses but obeys no order, so it counts as lost.
   story.pass(60s);
   story.connect(*story.c);
   story.say(*story.c, member_phase::stopping);
@@ -305,11 +306,11 @@ TEST_CASE("a member that cannot be reached is counted once, though it is lost tw
   CHECK(story.view().round == 2);
 }
 
-// The agent in which an earlier daemon lived was killed with it: its guardian tells the next one
-// where its workers were, so that nobody waits for them.
+// The agent in which an earlier daemon lived was killed with it. Its guardian tells the next daemon
+// where its workers were, so that no node has to wait for them.
 namespace {
 
-// What the guardian of member 0 reports, which led round 7 and held the daemon.
+// What the guardian of member 0 reports, which led round 7 and hosted the daemon.
 guardian_reported word_of_leader(round_number round = 7, instance_id instance = 42) {
   return {{9, 9}, instance, round, 0};
 }
@@ -494,7 +495,7 @@ TEST_CASE("of dead members a bounded number is remembered") {
   CHECK_FALSE(dead.has_any_of(0, 2));
 }
 
-// The stop of a round alone: when the next round may start.
+// round_stop without a run: when the next round may start.
 namespace {
 
 constexpr machine_time ordered = machine_time{} + 1000s;
@@ -504,7 +505,7 @@ round_stop fresh_stop() {
   return round_stop(ordered, step, 10s, false, nullptr);
 }
 
-// Members that cannot be reached, and that nothing is known of.
+// Members that cannot be reached, and of which nothing is known.
 round_memberships of_nobody(std::uint32_t size) {
   round_memberships memberships;
   memberships.open(size);

@@ -1,4 +1,4 @@
-// Rule 1: who is here for the next round, and when it is chosen.
+// Rule 1: which nodes are here for the next round, and when it is chosen.
 #include "rendezvous/core/run/gather.hpp"
 
 #include "rendezvous/core/run/nodes.hpp"
@@ -138,7 +138,7 @@ TEST_CASE("a run that gathers again gives up join_timeout after it fell back to 
   story.pass(2s);
   CHECK(a.wanted.phase == desired_phase::close);
   CHECK(a.wanted.exit_code == unmet_exit_code);
-  // The loss is why nobody came.
+  // The loss is why no node came.
   REQUIRE(a.wanted.root_cause);
   CHECK(a.wanted.root_cause->kind == cause_class::node_lost);
 }
@@ -359,7 +359,7 @@ TEST_CASE("who is in no instance waits, whatever round it names") {
   CHECK(b.wanted.phase == desired_phase::wait);
 }
 
-// The nodes that are here for the next round, alone: groups of settings and their last calls.
+// `gathering` without a run: groups of settings and their last calls.
 namespace {
 
 struct fake_group {

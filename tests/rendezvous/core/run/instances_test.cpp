@@ -1,5 +1,5 @@
-// The end of an instance and the beginning of the next: who is told what, and that nothing of the
-// one counts in the other.
+// The end of an instance and the beginning of the next: which nodes are told what, and that nothing
+// of the one counts in the other.
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
 
@@ -53,7 +53,7 @@ TEST_CASE("who comes back to a closed instance is told all about its end") {
   CHECK(told.root_cause->code == 4);
   CHECK(told.text == "a: rank 0 (local rank 0) exited with code 4; the only restart is used");
   CHECK(story.b->wanted.exit_code == story.a->wanted.exit_code);
-  // And again, when its connection breaks before it has left.
+  // It is told again when its connection breaks before it has left.
   const std::size_t before = story.b->desired_count;
   story.connect(*story.b);
   CHECK(story.b->desired_count == before + 1);
@@ -165,7 +165,7 @@ TEST_CASE("an instance begins with nothing of the one before") {
   fake_node& d = story.joined("d", other);
   story.start_round();
   CHECK(story.view().round == 1);
-  // It restarts, is charged, and is stopped by a person, as any other.
+  // It restarts, is charged, and is stopped by a person, like any other.
   story.fail(d, 1);
   story.stop_all();
   CHECK(story.view().phase == run_phase::preparing);
@@ -279,7 +279,7 @@ TEST_CASE("a node that is asked to leave while its round stops, for another reas
   story.fail(*story.a, 1);
   const time_point failed = story.now;
   story.now += 200ms;
-  // Others may be asked, too: wait for quiet.
+  // Others may be asked to leave, too, so the choice waits for `settle`.
   story.ask_to_leave(*story.b, SIGTERM);
   story.stop_all();
   REQUIRE(story.view().phase == run_phase::settling);

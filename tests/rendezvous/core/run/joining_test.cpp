@@ -91,7 +91,7 @@ TEST_CASE("a join restarts a round that runs and has room, no other") {
     CHECK(story.view().round == 2);
     CHECK(story.view().restarts_used == 0);
     story.start_round();
-    // And that holds for this stop only.
+    // That holds for this stop only.
     story.fail(a, 9);
     story.stop_all();
     CHECK(story.view().restarts_used == 1);
@@ -137,7 +137,7 @@ TEST_CASE("a full run still takes one that comes to be fenced, and no other") {
     story.connect(stray);
     CHECK(stray.refusal.empty());
     CHECK(stray.wanted.phase == desired_phase::fence);
-    // Once it has obeyed it is one too many.
+    // Once it has obeyed, there is one node too many.
     story.rejoin(stray);
     CHECK(stray.refusal.find("run story went on without this node and is full") == 0);
   }

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 // A node whose workers are the first to fail again and again: DESIGN.md, rule 13.
 namespace {
 
-// One more agent there, or one that is started again.
+// Another agent on that host, or one that is started again.
 fake_node& on_one_host(run_story& story, const std::string& name, const run_settings& settings,
                        const fake_node& as) {
   fake_node& made = story.node(name, settings);
@@ -101,7 +101,7 @@ TEST_CASE("where ranks are exact, whoever comes for a rank has the failures of t
   settings.node_failures_max = 2;
   settings.timing.backoff_max = 0s;
   run_story story;
-  // A pod is replaced by one of another name and address.
+  // The pod that replaces a pod has another name and address.
   const auto join = [&](std::uint32_t rank, const std::string& pod) -> fake_node& {
     fake_node& made = story.node(pod, settings);
     made.greeting.node_rank = rank;
@@ -416,7 +416,7 @@ TEST_CASE("of those that are left out as many step in as are needed, who failed 
     story.start_round();
   }
   REQUIRE_THAT(c.refusal, StartsWith("run story goes on without this node"));
-  // Too few are here, so a node that was left out may wait.
+  // Too few nodes are here, so a node that was left out may wait.
   story.guardian(a);
   story.guardian(b);
   story.stop_all();

@@ -1,4 +1,4 @@
-// What no honest node says.
+// Messages that no honest node sends.
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
 #include "tests/support/run_story.hpp"
@@ -9,10 +9,10 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// What a peer that lies, or is broken, can do to a run: nothing but be refused.
+// A peer that lies, or is broken, can do nothing to a run: it is refused.
 namespace {
 
-// Makes the node claim that it runs in round 7 of instance 42, of an earlier daemon.
+// Makes the node claim that it runs in round 7 of instance 42 of an earlier daemon.
 fake_node& orphan(run_story& story, const run_settings& settings, std::uint32_t group_rank,
                   std::uint32_t count) {
   fake_node& who = story.node("n" + std::to_string(group_rank), settings);
@@ -66,7 +66,7 @@ TEST_CASE("a session that says hello again is the same node: another label is re
     CHECK(again.refusal.ends_with("with another role"));
   }
   CHECK(first.connection != 0);
-  // Both are gone, and with them every name: nobody is taken for one of them.
+  // Both are gone, and their names with them, so no node is taken for one of them.
   story.goodbye(first);
   for (const std::string name : {"a", "b"}) {
     fake_node& next = story.node(name, nodes_of(3, 3));
@@ -108,7 +108,7 @@ TEST_CASE("a member of a found round with other settings never makes up the numb
   fake_node& odd = orphan(story, nodes_of(2, 4), 1, 2);
   story.connect(odd);
   story.pass(9s);
-  // Away when the round is found: nothing is compared then.
+  // It is away when the round is found, so it is not compared with the others.
   story.disconnect(odd);
   story.connect(a);
   story.pass(1s);
@@ -185,7 +185,7 @@ TEST_CASE("what a peer may raise leaves room to count on") {
   CHECK(story.view().phase == run_phase::running);
   CHECK(a.wanted.seq == count_said_max + 1);
   CHECK(story.view().restarts_used == 3);
-  // It has been told a number that no other agent may claim, and may say it itself.
+  // It has been given a number that no other agent may claim, and may name that number itself.
   run_story::obey(a);
   story.say(a);
   story.connect(a);
@@ -253,7 +253,7 @@ TEST_CASE("settings groups go with their last node") {
   fake_node& stays = story.joined("stays", nodes_of(2, 2));
   for (std::uint32_t index = 0; index < 50; ++index) {
     fake_node& odd = story.node("odd", nodes_of(3, 3 + index));
-    odd.state.instance = stays.wanted.instance;  // no newcomer, which would be refused
+    odd.state.instance = stays.wanted.instance;  // not a newcomer, which would be refused
     story.connect(odd);
     CHECK(story.sizes().settings_groups == 2);
     if (index % 2 == 0) {
@@ -309,7 +309,7 @@ TEST_CASE("nodes that connect and go are remembered up to a number") {
     step(joined);
     step(core::agent_disconnected{number});
     if (number == 8192) CHECK(run.sizes().absent == 8192);
-    if (number == 8193) CHECK(run.sizes().absent == 4097);  // half of them went
+    if (number == 8193) CHECK(run.sizes().absent == 4097);  // half of them were removed
     if (number % 1024 == 0) {
       CHECK(run.sizes().absent <= 8192);
       CHECK(run.sizes().settings_groups <= 2);
@@ -365,7 +365,7 @@ TEST_CASE("a member that comes back with another instance, and then with none, i
   liar.state.seq = seq;
   story.say(liar);  // there is room for one, and it has a membership
   CHECK(liar.refusal.empty());
-  // It ends when the liar goes, and the other one is next.
+  // The round ends when the liar goes, and the other node is in the next one.
   story.goodbye(liar);
   story.pass(30s);
   CHECK(other.refusal.empty());

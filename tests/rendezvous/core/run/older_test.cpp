@@ -1,4 +1,4 @@
-// Workers that may live of instances before this one.
+// Workers of earlier instances that may still be alive.
 #include "rendezvous/core/run/instances.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
@@ -13,10 +13,10 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// What may live of an instance that is closed, and the first round of the next one.
+// Workers of a closed instance that may still be alive, and the first round of the next instance.
 namespace {
 
-// Two nodes run; the second cannot be reached any more when a person stops the run.
+// Two nodes run; the second can no longer be reached when a person stops the run.
 struct stopped_story : run_story {
   explicit stopped_story() {
     a = &joined("a", nodes_of(1, 2));
@@ -26,13 +26,13 @@ struct stopped_story : run_story {
     disconnect(*b);
     pass(1s);
     ask_to_leave(*a, SIGINT);
-    pass(1s);  // b is lost meanwhile: nobody waits for it
+    pass(1s);  // b is lost in the meantime; the close does not wait for it
     stop_all();
     REQUIRE(a->wanted.phase == desired_phase::close);
     REQUIRE(a->wanted.exit_code == 130);
     goodbye(*a);
   }
-  // b is, at that moment and no sooner, though both have spoken just before.
+  // b is cut off at that moment and no sooner, although both have sent a status just before.
   void check_cut_off_at(time_point due) {
     now = due - 1ms;
     beat_all();
@@ -152,7 +152,8 @@ TEST_CASE("the orphan limit counts from the last word of any member that cannot 
   fake_node& a = story.joined("a", nodes_of(2, 2));
   fake_node& b = story.joined("b", nodes_of(2, 2));
   story.start_round();
-  // The stop is issued, but its answer does not come: both speak for five more seconds, and go.
+  // The stop is issued, but is not acknowledged: both send statuses for five more seconds, and
+  // disconnect.
   story.fail(a, 3);
   story.pass(5s);
   story.disconnect(a);
@@ -324,7 +325,7 @@ TEST_CASE(
   REQUIRE(other.wanted.phase == desired_phase::fence);
   story.pass(31s);
   CHECK(newcomer.wanted.phase == desired_phase::wait);
-  // All but one that no signal ends: it says so of its old round.
+  // All have ended but one that no signal ends, which its node reports of the old round.
   other.state.unkillable = 1;
   story.say(other, member_phase::stopped);
   CHECK(newcomer.wanted.phase == desired_phase::prepare);
@@ -366,9 +367,9 @@ TEST_CASE("whether a lost node was held is asked of its own instance") {
   story.start_round();
   story.disconnect(a);
   story.pass(3s);
-  story.step(core::operator_stop_requested{"maintenance"});  // of a round of which nobody let go
+  story.step(core::operator_stop_requested{"maintenance"});  // of a round that no member has left
   fake_node& b = story.joined("b", nodes_of(1, 1));
-  story.step(core::operator_stop_requested{"again"});  // of one that never began
+  story.step(core::operator_stop_requested{"again"});  // of a round that never began
   story.goodbye(b);
   story.connect(a);
   REQUIRE(a.wanted.phase == desired_phase::close);
@@ -380,7 +381,7 @@ TEST_CASE("whether a lost node was held is asked of its own instance") {
   CHECK(next.wanted.phase == desired_phase::prepare);
 }
 
-// Workers that may live of older instances, alone.
+// `stale_workers` without a run.
 TEST_CASE("a node that ends its workers is waited for from when it was told first") {
   stale_workers older;
   CHECK(older.add_ending(3, machine_origin));

@@ -17,7 +17,7 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// Rounds in a row that fail soon after their origin, alone.
+// `quick_failures` without a run.
 namespace {
 
 cause failed(int code, const std::string& text = {}, std::uint32_t rank = 0) {
@@ -232,7 +232,7 @@ TEST_CASE("what does not make two failures one row") {
     story.stop_all();
   }
   SECTION("the daemon is another one") {
-    // It keeps the round, and cannot know for how long it has run.
+    // This daemon keeps the round, and cannot know for how long it has run.
     run_story next(keeping(open_record()));
     fake_node& a = survivor(next, "a", 0);
     fake_node& b = survivor(next, "b", 1);

@@ -1,5 +1,5 @@
-// What the record of a daemon that died tells the next one: who was in the newest round, how the
-// run was about to end, and how the instances before ended.
+// What the record of a daemon that died tells the next one: which nodes were in the newest round,
+// how the run was about to end, and how earlier instances ended.
 #include "tests/support/catch.hpp"
 #include "tests/support/journal_story.hpp"
 
@@ -319,7 +319,7 @@ TEST_CASE("a run that had failed beyond its budget, and nobody comes back to, en
 
 namespace {
 
-// A node alone, whose worker fails at once: the run is closed with this code.
+// Closes a run of one node, whose worker fails at once with this code.
 void end_one(run_story& story, int exit_code) {
   fake_node& only = story.joined("a", nodes_of(1, 1, 0));
   story.start_round();

@@ -1,4 +1,4 @@
-// What outlives the daemon, and what the next one makes of it.
+// What outlives the daemon, and what the next one does with it.
 #include "rendezvous/core/run/record.hpp"
 
 #include "tests/support/catch.hpp"
@@ -11,7 +11,7 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// What the next daemon makes of the record of a run.
+// What the next daemon does with the record of a run.
 TEST_CASE("the next daemon keeps a round whose members all come back, and its budget") {
   run_story story(keeping(open_record()));
   fake_node& a = survivor(story, "a", 0);
@@ -229,7 +229,7 @@ TEST_CASE("a failure that is reported to two daemons is charged once") {
   run_story story(keeping(open_record()));
   fake_node& a = survivor(story, "a", 0);
   fake_node& b = survivor(story, "b", 1);
-  // The record has the charge; the round began without it.
+  // The record has the charge, which the round began without.
   a.state.restarts_used = b.state.restarts_used = 0;
   a.state.phase = member_phase::failed;
   story.connect(b);
@@ -253,7 +253,8 @@ TEST_CASE("an instance of which nobody was placed has no round, whatever was bef
   CHECK(again.wanted.round == 17);
 }
 
-// The part that holds what an earlier daemon has persisted of an open instance, by itself.
+// `persisted_run`, which holds what an earlier daemon has persisted of an open instance, without a
+// run.
 namespace {
 
 run_record record_of_three() {
@@ -328,7 +329,7 @@ TEST_CASE("of members whose names are not known nobody can say that they are her
   CHECK(earlier.members().missing_names().empty());
 }
 
-// The part that tracks what was asked to be persisted, by itself.
+// `record_persistence`, which tracks what has to be persisted, without a run.
 TEST_CASE("a record is asked for once, and kept when its number or a later one is") {
   run_record first;
   first.instance = 5;
@@ -418,7 +419,7 @@ TEST_CASE("what proves free of charge is taken back") {
   CHECK(story.kept->restarts_used == 1);
   story.disconnect(b);
   story.pass(30s);
-  // The node died, and its worker with it: no failure of the worker's.
+  // The node died, and its worker with it, which is not a failure of the worker.
   CHECK(story.view().restarts_used == story.kept->restarts_used);
 }
 
@@ -432,7 +433,7 @@ TEST_CASE("numbers of rounds are reserved ahead, and no round has one that is no
     const round_number reserved = story.kept->rounds_reserved;
     story.fail(only, 1);
     story.stop_all();
-    // A restart never needs a new block: that was written while the round before it ran.
+    // A restart never needs a new block, because that was written while the round before it ran.
     CHECK(story.kept->rounds_reserved == reserved);
   }
 }

@@ -44,7 +44,8 @@ TEST_CASE("a restarted daemon keeps a round when all its members say that they r
   }
 }
 
-// torchrun's variable may be set on one of the nodes: hellos say what each was started with.
+// torchrun's variable may be set on one of the nodes only: each hello says what its agent was
+// started with.
 TEST_CASE("nodes with other times for a signal's end come back to a restarted daemon") {
   orphans_story story(3, nodes_of(3, 3));
   story.members[1]->greeting.settings.timing.drain_grace = 5s;
@@ -69,7 +70,7 @@ TEST_CASE("no round starts before the recovery window has passed") {
   CHECK(newcomer.wanted.phase == desired_phase::prepare);
 }
 
-// A node that waits in the accept queue counts, and time passes only when that is empty.
+// A node that waits in the accept queue counts, because time passes only when the queue is empty.
 TEST_CASE("the end of the recovery window is judged when time passes, not at a word") {
   orphans_story story(3);
   story.connect(*story.members[0]);
@@ -148,7 +149,7 @@ TEST_CASE("a daemon that died while a leader prepared does not believe that it p
   CHECK(story.view().round == 9);
 }
 
-// It stood still while the others went on: an answer would let it run on beside them.
+// It stood still while the others went on; an ack would let its workers run on beside theirs.
 TEST_CASE("a claimant of an older round than another one's gets no lease") {
   orphans_story story(3);
   fake_node& old = *story.members[2];
@@ -185,7 +186,8 @@ TEST_CASE("agents of an instance that waited only go on gathering") {
   fake_node& other = story.joined("b", nodes_of(2, 2));
   CHECK(waiting.wanted.phase == desired_phase::prepare);
   CHECK(other.wanted.instance == 42);
-  // The earlier daemon may have chosen round 1 unseen: no number is used twice.
+  // The earlier daemon may have chosen round 1 without any agent learning of it, and no number is
+  // used twice.
   CHECK(story.view().round == 2);
 }
 
@@ -194,7 +196,7 @@ TEST_CASE("members that come back after the window are waited for as within it")
   story.now = run_story::origin + 12s;
   const bool is_first = GENERATE(true, false);
   if (!is_first) {
-    // It opens an instance, which waits for more.
+    // It opens an instance, which waits for more nodes.
     fake_node& newcomer = story.joined("new", story.settings);
     CHECK(newcomer.wanted.phase == desired_phase::wait);
     CHECK(story.view().instance == newcomer.wanted.instance);
@@ -248,7 +250,7 @@ TEST_CASE("a newcomer's instance that has not begun gives way: it becomes a spar
   }
 }
 
-// With it the daemon would end, for which the others have just waited.
+// The daemon, for which the others have just waited, would end with it.
 TEST_CASE("the node that hosts the daemon is not refused for want of a place") {
   orphans_story story(2, nodes_of(2, 2));
   story.now = run_story::origin + 12s;
@@ -303,7 +305,7 @@ TEST_CASE("one who comes and goes with the claim of a round holds up nobody for 
     liar.state.instance = 1000 + static_cast<instance_id>(times);
     story.connect(liar);
     story.disconnect(liar);
-    // Eight windows are opened again.
+    // A window is opened again eight times.
     CHECK((liar.wanted.phase == desired_phase::fence) == (times >= 8));
     story.pass(11s, {&liar});
   }
@@ -332,7 +334,7 @@ TEST_CASE("a found round of which all who came back have succeeded ends the run 
     who->state.phase = member_phase::succeeded;
   const bool was_stopped = GENERATE(false, true);
   if (was_stopped) {
-    // When all was done there.
+    // Its workers had succeeded before the stop.
     story.members[1]->state.phase = member_phase::stopped;
     story.members[1]->state.succeeded = true;
   }
@@ -413,7 +415,7 @@ TEST_CASE("only waiting nodes come back: the round that they were told of may st
   CHECK(waiting.wanted.phase == desired_phase::prepare);
 }
 
-// What is waited for when nodes come with an unknown instance, alone.
+// `recovery_claims` without a run: what is waited for when nodes come with an unknown instance.
 TEST_CASE("others are waited for until a moment") {
   recovery_claims claims;
   CHECK_FALSE(claims.is_waiting());

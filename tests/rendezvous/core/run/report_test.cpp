@@ -1,4 +1,4 @@
-// Rule 11: what is said of a round when it is over; and what is shown of a run at any time.
+// Rule 11: the report of a round that is over; and what is shown of a run at any time.
 #include "rendezvous/core/messages/cause.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
@@ -244,7 +244,7 @@ TEST_CASE("who waits is told when a node that waited too is fenced") {
   fake_node& b = story.joined("b", nodes_of(3, 3));
   story.beat_all();
   CHECK(a.wanted.text == "waiting for 1 of 3 nodes; here: a (2 workers), b (2 workers)");
-  // On another connection, before its old one has ended.
+  // It comes on another connection before its old one has ended.
   b.state.instance = story.view().instance;
   b.state.round = 9;
   b.state.phase = member_phase::running;

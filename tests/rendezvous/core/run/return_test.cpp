@@ -1,4 +1,4 @@
-// Nodes that come back: to a round that is on, that is over, or was found late.
+// Nodes that come back to a round that is running, that is over, or that was found late.
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
 
@@ -8,7 +8,7 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// Nodes that come back, to this daemon or to the next: they go on, are told to stop, are fenced, or
+// Nodes that come back to this daemon or to the next: they go on, are told to stop, are fenced, or
 // wait.
 TEST_CASE("a place that was said in the hello holds until another round is said") {
   orphans_story story(2);
@@ -124,7 +124,7 @@ TEST_CASE("a found round that ends: all of it is told, and it costs nothing") {
   CHECK(story.view().round == 9);
   CHECK(story.view().restarts_used == 2);
   CHECK(story.view().node_losses == 0);
-  // The next failure is charged as any.
+  // The next failure is charged like any other.
   story.start_round();
   story.fail(*story.members[1], 1);
   story.stop_all();
@@ -142,7 +142,7 @@ TEST_CASE("a member without its place takes a free one, but never the leader's")
   for (const core::member_view& member : story.view().members)
     CHECK(member.rank_first == (member.node == "n2" ? 4U : 0U));
   story.stop_all();
-  // The leader is the one that is missing, and has lost the tethers of the others.
+  // It is the leader that is missing, and it has lost the tethers of the others.
   story.pass(8s);
   CHECK(story.view().round == 7);
   story.pass(1s);
@@ -198,7 +198,7 @@ TEST_CASE("a member of a larger round than was thought makes room for those it s
   story.connect(late);
   CHECK(late.wanted.phase == desired_phase::stop);
   story.stop_all();
-  CHECK(story.view().round == 7);  // the third is waited for
+  CHECK(story.view().round == 7);  // the daemon waits for the third
   story.pass(9s);
   CHECK(story.view().round == 9);
 }
@@ -237,7 +237,7 @@ TEST_CASE("of two instances with as many nodes the one that came first is taken"
   story.connect(*story.members[1]);
   story.connect(*story.members[0]);
   story.pass(10s);
-  // By the order in which they joined.
+  // Between the two the order in which they joined decides.
   CHECK(story.view().instance == 42);
   CHECK(story.members[0]->wanted.phase == desired_phase::fence);
 }
@@ -334,7 +334,7 @@ TEST_CASE("a claimant that is away for a moment when the window ends is waited f
   CHECK(newcomer.wanted.phase == desired_phase::wait);
   CHECK(story.view().instance == 0);
   story.connect(*story.members[0]);
-  story.pass(11s);  // the other one is waited for, again
+  story.pass(11s);  // the daemon waits for the other one again
   CHECK(story.view().instance == 42);
   CHECK(story.members[0]->wanted.phase == desired_phase::stop);
 }
@@ -392,8 +392,8 @@ TEST_CASE("a round of which only waiting nodes had told is ended free of charge,
 // Nodes of a newer round than the one that a restarted daemon has found, which come back late.
 namespace {
 
-// Round 7 was on when a node that only waited was cut off together with the daemon's host; the
-// daemon died there, and its follower has found that node alone. Two others run round 8.
+// Round 7 was running when a node that only waited was cut off together with the daemon's host. The
+// daemon died there, and the next one has found that node alone. Two other nodes run round 8.
 struct outdated_story : orphans_story {
   outdated_story() : orphans_story(2, nodes_of(2, 4)) {
     for (fake_node* const member : members)
@@ -473,7 +473,7 @@ TEST_CASE("a newer round than the found one is ended where one of its nodes does
   story.pass(7s);
   CHECK(story.view().round == 8);
   story.pass(3s);
-  // The earlier daemon may have chosen one more.
+  // The earlier daemon may have chosen one more round.
   CHECK(story.view().round == 10);
   CHECK(story.view().restarts_used == 2);
 }

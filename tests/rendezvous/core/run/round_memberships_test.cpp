@@ -1,4 +1,4 @@
-// The memberships of a round alone: who holds them, and the counts of what became of them.
+// `round_memberships` without a run: which nodes hold them, and how many have which liveness.
 #include "rendezvous/core/run/nodes.hpp"
 #include "rendezvous/core/run/round.hpp"
 #include "tests/support/catch.hpp"

@@ -16,7 +16,7 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// What an instance has been charged, alone.
+// `restart_budget` without a run.
 TEST_CASE("restarts are charged up to their limit") {
   restart_budget budget;
   CHECK(budget.charge_restart(2));
@@ -41,7 +41,7 @@ TEST_CASE("a loss of a node counts for an hour") {
   CHECK(budget.charge_node_loss(origin + 30min, 2));
   CHECK(budget.node_losses(origin + 59min) == 2);
   CHECK_FALSE(budget.charge_node_loss(origin + 59min, 2));
-  CHECK(budget.node_losses(origin + 60min) == 2);  // the first has gone
+  CHECK(budget.node_losses(origin + 60min) == 2);  // the first no longer counts
   CHECK(budget.node_losses(origin + 3h) == 0);
   CHECK(budget.charge_node_loss(origin + 3h, 1));
   CHECK_FALSE(restart_budget().charge_node_loss(origin, 0));
@@ -105,7 +105,7 @@ TEST_CASE("without a restart left the run ends with the cause's exit code") {
   CHECK(story.b->wanted.exit_code == 3);
 }
 
-// So that no worker lives on for a round that cannot follow.
+// The stop says so, so that no worker lives on for a round that cannot follow.
 TEST_CASE("a stop says with what the run ends where the budget allows no other round") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(2, 2, 1));

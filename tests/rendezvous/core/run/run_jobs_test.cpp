@@ -1,4 +1,4 @@
-// Two jobs at one endpoint: what one has left is no business of the next one.
+// Two jobs at one endpoint: what one leaves behind does not concern the next.
 #include "tests/support/catch.hpp"
 #include "tests/support/journal_story.hpp"
 
@@ -92,7 +92,7 @@ TEST_CASE("a job that stands alone at its daemon displaces what an earlier one h
 }
 
 TEST_CASE("agents of the same job are taken in again, whatever their own arguments are") {
-  // They say what they were told of their instance.
+  // They repeat what they were told about their instance.
   run_story story(opened_by(first_job));
   fake_node& a = survivor_of(story, "a", 0, first_job);
   fake_node& b = survivor_of(story, "b", 1, first_job);
@@ -248,7 +248,7 @@ TEST_CASE("a newcomer of another job that is refused is told what runs here, and
   CHECK(joined_of(story, "c", second_job).refusal ==
         "run story is full: 2 nodes are here; if train_b.py is a different job from " + of_theirs +
             in_use);
-  // Other arguments: a node of that job, perhaps.
+  // Its arguments differ, but it may be a node of that job.
   CHECK(joined_of(story, "d", started_job{"c3", "train_a.py", "10:32", "node-b"}).refusal ==
         "run story is full: 2 nodes are here; if this is a different job from " + of_theirs +
             in_use);
@@ -256,7 +256,7 @@ TEST_CASE("a newcomer of another job that is refused is told what runs here, and
         "e has nnodes 3:3, the run 2:2: start all nodes of run story with the same options; if "
         "train_b.py is a different job from " +
             of_theirs + "give it its own --rdzv-id");
-  // The same, and one that does not say what it is.
+  // The same job, and a node that does not say what it started.
   for (const std::optional<started_job>& job :
        {std::optional(first_job), std::optional<started_job>()})
     CHECK(joined_of(story, "f", job).refusal.find("; if this is another job, this id") !=

@@ -13,7 +13,7 @@ namespace {
 
 struct signal_story : pair_story {
   explicit signal_story(run_settings settings = nodes_of(1, 2, 0)) : pair_story(settings) {}
-  // Its worker ended by the signal, as far as it knows nobody asked for that.
+  // Its worker was ended by the signal; as far as the node knows, nobody asked for that.
   void worker_ends_by(fake_node& who, int signal, bool by_handler = false) {
     cause why = by_handler ? cause_of(who, cause_class::exit, 128 + signal)
                            : cause_of(who, cause_class::signal, signal);

@@ -1,4 +1,5 @@
-// When a run wants to be looked at, in every phase, and that a loop that was late moves that.
+// When a run has to be stepped next, in every phase, and that a loop that was late moves that
+// moment.
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
 #include "tests/support/trio_story.hpp"
@@ -12,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A silent node is lost much later than anything else happens.
+// Everything else happens long before a silent node would be lost.
 run_settings patient(std::uint32_t nodes_min, std::uint32_t nodes_max) {
   run_settings settings = nodes_of(nodes_min, nodes_max);
   settings.timing.node_timeout = 2h;
@@ -31,7 +32,7 @@ void check_due(run_story& story, time_point when) {
   CHECK(*story.machine().next_deadline() == when + 7s);
 }
 
-// a and b run round 1; both have spoken since.
+// a and b run round 1; both have sent a status since.
 struct patient_story : run_story {
   explicit patient_story(run_settings settings = patient(1, 2)) {
     a = &joined("a", settings);

@@ -1,4 +1,4 @@
-// Rule 1: what those who wait are told.
+// Rule 1: what waiting nodes are told.
 #include "rendezvous/core/run/waiting.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/restart_story.hpp"
@@ -14,8 +14,8 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// What those who wait are told beside the reason: until when, who is missing, who differs in what,
-// and what may have been started wrongly.
+// What waiting nodes are told besides the reason: until when they wait, which nodes are missing,
+// which node differs in what, and what may have been started by mistake.
 namespace {
 
 // Node b has died, with proof, and a has stopped; too few are left for a round.
@@ -64,7 +64,7 @@ TEST_CASE("the last call is told with its remaining time, which begins anew") {
   fake_node& second = story.joined("b", nodes_of(1, 4));
   CHECK(second.wanted.left == 30s);
   story.pass(10s);
-  // One that goes and comes is no reason to wait longer.
+  // A node that leaves and comes back is no reason to wait longer.
   story.goodbye(second);
   story.say(first);
   CHECK(first.wanted.left == 20s);
@@ -112,7 +112,7 @@ TEST_CASE("who takes whose place is said with the places") {
     story.start_round();
     CHECK(story.a->wanted.news == "b was replaced by c (node loss 1 of 10 within an hour)");
     CHECK(c.wanted.news == story.a->wanted.news);
-    // It is news once: a later round has others.
+    // It is news once only; a later round has other news.
     story.fail(*story.a, 1);
     story.stop_all();
     story.start_round();
@@ -215,7 +215,7 @@ TEST_CASE("two agents on one host are a warning, unless each has a name") {
   fake_node& a = story.joined("a", nodes_of(3, 3));
   fake_node& twin = story.node("a", nodes_of(3, 3));
   twin.greeting.node = "a-2";
-  // Two hosts of one name are normal.
+  // It is normal that two hosts have the same name.
   const bool is_one_host = GENERATE(true, false);
   twin.greeting.node_is_explicit = GENERATE(true, false);
   if (is_one_host) twin.peer_address = a.peer_address;
@@ -347,7 +347,7 @@ TEST_CASE("a spare that left while a round was on is not missing afterwards") {
   CHECK(story.a->wanted.gone->what == "b (10.0.0.2, ranks 2 and 3) was lost");
 }
 
-// The nodes that are missing since the last round, alone.
+// `departures` without a run: the nodes that are missing since the last round.
 namespace {
 
 departed_node lost(const std::string& node, time_point at = origin) {
@@ -374,7 +374,7 @@ TEST_CASE("the first that is missing is named, with address, ranks and age") {
   CHECK(gone.told(origin + 40s) ==
         departure{"node-b (10.0.0.2, ranks 2 and 3) was lost", 40s, "silent for 10 s"});
   gone.add({1, 1}, lost("node-c", origin + 1s));
-  gone.add({1, 9}, left("node-b", 15));  // that it left in order is no news
+  gone.add({1, 9}, left("node-b", 15));  // an orderly end adds nothing new
   CHECK(gone.told(origin + 40s)->what ==
         "node-b (10.0.0.2, ranks 2 and 3) and 1 more node were lost");
   gone.drop({1, 9});
@@ -407,7 +407,7 @@ TEST_CASE("who has taken whose place is said when the next round starts") {
         "node-b and node-a were replaced by node-c and node-d");
 }
 
-// The message to all who wait, alone.
+// `wait_message` without a run: the message to all waiting nodes.
 TEST_CASE("a notice is built once for all who wait, until the reason changes") {
   const auto message = std::make_shared<const daemon_message>(ack{1});
   constexpr time_point now{1000s};
@@ -422,7 +422,7 @@ TEST_CASE("a notice is built once for all who wait, until the reason changes") {
   CHECK(notice.message_after(0, now) == nullptr);
   notice.build(6, now, message);
   CHECK(notice.message_after(5, now) == message);
-  // What it says of the time that is left would be wrong.
+  // The time that is left, which the message states, would be wrong.
   CHECK(notice.message_after(5, now + 1s) == message);
   CHECK(notice.message_after(5, now + 1001ms) == nullptr);
 }
@@ -453,7 +453,7 @@ TEST_CASE("all who wait share one message, and one that knows of a later number 
   late.state.desired_seq = 5000;
   story.connect(late);
   CHECK(late.wanted.seq > 5000);
-  // It has been told already as much as this: the same again would not be news.
+  // It has been told as much as this already, so it is not told the same again.
   story.disconnect(a);
   story.connect(a);
   CHECK(a.wanted.seq > b.wanted.seq);

@@ -1,5 +1,5 @@
-// Sessions: hellos and welcomes, numbers, connections that end and come again; and the roster,
-// which knows the nodes by them.
+// Sessions: hellos and welcomes, sequence numbers, connections that end and come again; and the
+// roster, which finds nodes by their session and connection.
 #include "rendezvous/core/run/nodes.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/run_story.hpp"
@@ -203,7 +203,7 @@ TEST_CASE("a reconnect within the grace does not end the round") {
   CHECK(story.view().phase == run_phase::running);
 }
 
-// The roster alone: by what the nodes are found, and when they are looked for.
+// `roster` without a run: by what nodes are found, and when they are checked for silence.
 namespace {
 
 hello hello_of(std::uint64_t session, const std::string& id, bool is_explicit) {

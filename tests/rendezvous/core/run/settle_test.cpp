@@ -1,4 +1,4 @@
-// Rule 7: after losses and drains, what the next choice waits for.
+// Rule 7: what the next choice waits for after losses and drains.
 #include "rendezvous/core/run/gather.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/run_story.hpp"
@@ -12,7 +12,7 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// The timer alone.
+// `settle_timer` without a run.
 TEST_CASE("each loss asks for quiet anew, up to a limit from the first") {
   timers timing;
   timing.settle = 500ms;
@@ -170,7 +170,7 @@ TEST_CASE("losses that were settled are no part of the next row of losses") {
     rack.push_back(&story.joined("n" + std::to_string(index), settings));
   story.pass(1s);
   story.start_round();
-  // Like a real one: the connection of a process that dies ends at once.
+  // As in reality, the connection of a process that dies ends at once.
   const bool breaks_first = GENERATE(false, true);
   const auto lose = [&](std::size_t first, std::size_t last) {
     for (std::size_t index = first; index < last; ++index) {

@@ -73,7 +73,7 @@ TEST_CASE("what a node can tell of its own ranks is shown while others move") {
   stall own = elsewhere(2);
   own.is_learnt = true;
   story.stand(*story.b, own);
-  CHECK_FALSE(story.view().stall);  // rank 3 is not told of: it may be waiting for a
+  CHECK_FALSE(story.view().stall);  // rank 3 is not reported: it may be waiting for a
   own.ranks.push_back(waiting(3, 3).ranks[0]);
   story.stand(*story.b, own);
   REQUIRE(story.view().stall);
@@ -156,7 +156,7 @@ TEST_CASE("a node whose workers have succeeded waits for nobody") {
   story.stand(*story.b, elsewhere(2));
   story.say(*story.a, member_phase::succeeded);
   story.pass(3s);
-  REQUIRE(story.b->wanted.hung);  // by the limit of a person
+  REQUIRE(story.b->wanted.hung);  // by a limit that a person has set
   CHECK(story.b->wanted.hung->rank == 2);
 }
 

@@ -14,8 +14,8 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// From the choice of a round until all its workers run: what members are told, and whose messages
-// count.
+// From the choice of a round until all its workers run: what members are told, and which members'
+// messages count.
 namespace {
 
 void prepare(run_story& story, fake_node& leader, std::uint16_t service, std::uint16_t master) {
@@ -121,7 +121,7 @@ TEST_CASE("every member is counted once on its way to running, however often it 
     CHECK(story.why().find("round 1 of 3 nodes and 6 workers runs; 1 nodes are done") == 0);
     story.pass(70s);
     CHECK(story.view().phase == run_phase::running);
-    // An older status that was under way is not a step back.
+    // A status that was sent before, and arrives only now, sets nothing back.
     story.say(*story.c, member_phase::starting);
     story.say(*story.a, member_phase::succeeded);
     story.say(*story.b, member_phase::succeeded);
@@ -306,7 +306,7 @@ TEST_CASE("of several that do not start the first is named") {
   CHECK(story.view().root_cause->group_rank == 1);
 }
 
-// The numbers of rounds, alone.
+// `round_numbers` without a run.
 TEST_CASE("each round has the next number, reserved when it is given") {
   round_numbers rounds(0);
   rounds.begin_instance(0);

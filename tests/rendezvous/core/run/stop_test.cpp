@@ -10,7 +10,7 @@ using namespace ddprun::tests;
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-// Nodes that stop late, or never, and rows of losses.
+// Nodes that stop late, or never, and losses in a row.
 TEST_CASE("a node that speaks but never ends its stop takes itself out; the others go on") {
   const run_settings settings = nodes_of(1, 2);
   pair_story story(settings);
@@ -31,7 +31,7 @@ TEST_CASE("a node that speaks but never ends its stop takes itself out; the othe
           return text.starts_with("b still stops its workers 60 s after");
         }) == 1);
   story.start_round();
-  // Once it is done it is like any other.
+  // Once it has stopped, it is a node like any other.
   story.say(b, member_phase::stopped);
   CHECK(b.wanted.phase == desired_phase::wait);
   CHECK(story.view().phase == run_phase::running);
@@ -43,7 +43,7 @@ TEST_CASE("a node that comes back late is given as long to stop as any other") {
   fake_node& b = *story.b;
   story.disconnect(b);
   story.disconnect(a);
-  story.pass(100s);  // nobody acknowledges: the round stays in its stop
+  story.pass(100s);  // no member acknowledges, so the stop goes on
   REQUIRE(story.view().phase == run_phase::stopping);
   story.connect(b);
   story.say(b, member_phase::stopping);
@@ -64,7 +64,7 @@ TEST_CASE("a node that speaks but never begins its stop is lost, unanswered, and
   const time_point stop_told = story.now;
   story.pass(60s - 1ms);
   CHECK(b.answered == b.state.seq);
-  // What comes next is asked for: nobody looks by chance.
+  // The test asks for the next deadline, so no step happens to come at the right time by chance.
   const auto next = story.machine().next_deadline();
   REQUIRE(next);
   CHECK(*next == stop_told + 60s);
@@ -77,7 +77,7 @@ TEST_CASE("a node that speaks but never begins its stop is lost, unanswered, and
     story.connect(b);
     CHECK(b.wanted.phase == desired_phase::stop);
     CHECK(b.answered == answered);
-    // Its last answer was half a second before.
+    // Its last ack was half a second before.
     story.pass(7800ms);
     CHECK(story.view().phase == run_phase::stopping);
     story.pass(200ms);
@@ -103,7 +103,7 @@ TEST_CASE("a node that speaks but never begins its stop is lost, unanswered, and
   }
 }
 
-// It would be chosen, waited for and thrown out again for as long as there are restarts.
+// Otherwise it would be chosen, waited for and lost again as long as restarts are left.
 TEST_CASE("a node that did nothing it was told is no candidate until it has") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(1, 2));
@@ -167,7 +167,8 @@ struct trio_in_its_second : trio_story {
   }
 };
 
-// From now until the next round is chosen; more than 20 min: never. Nobody but the named speaks.
+// From now until the next round is chosen; more than 20 min: never. No node but the named ones
+// sends a status.
 duration until_next_round(run_story& story) {
   const time_point from = story.now;
   const round_number before = story.view().round;
@@ -250,7 +251,8 @@ TEST_CASE("who stopped before it read the stop may still be hung on: it has not 
     who->state.phase = member_phase::stopped;
     story.say(*who);
   }
-  // By themselves: nobody has acknowledged, so c may be held by anybody.
+  // a and b have stopped on their own. No member has acknowledged the stop, so either of them may
+  // still renew c's lease.
   CHECK(story.why().find("no node of it can be reached") != std::string::npos);
   story.pass(60s);
   CHECK(story.view().round == 1);

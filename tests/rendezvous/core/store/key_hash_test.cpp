@@ -14,7 +14,7 @@ using ddprun::core::sip_hash;
 
 namespace {
 
-// The bytes 0, 1, 2, ..., as the authors' tests use them for key and text.
+// The bytes 0, 1, 2 and so on, which the authors' tests use as key and text.
 constexpr hash_seed published_seed{0x0706050403020100, 0x0f0e0d0c0b0a0908};
 
 std::string counting(std::size_t size) {
@@ -24,8 +24,8 @@ std::string counting(std::size_t size) {
   return text;
 }
 
-// A key of 16 bytes that libstdc++'s std::hash (MurmurHash2, its seed known to all) gives the same
-// value as every other key made here.
+// A key of 16 bytes. libstdc++'s std::hash (MurmurHash2 with a public seed) gives the same value to
+// all keys made here.
 std::string colliding_key(std::uint64_t number) {
   constexpr std::uint64_t factor = 0xc6a4a7935bd1e995;
   std::uint64_t inverse = factor;
@@ -44,7 +44,7 @@ std::string colliding_key(std::uint64_t number) {
 }  // namespace
 
 TEST_CASE("the hash has the values that its authors published") {
-  // SipHash-2-4 of the first texts, each a byte longer than the one before.
+  // SipHash-2-4 of the first ten texts, each a byte longer than the one before.
   const std::array<std::uint64_t, 10> published{
       0x726fdb47dd0e0e31, 0x74f839c593dc67fd, 0x0d6c8009d9a94f5a, 0x85676696d7fb7e2d,
       0xcf2794e0277187b7, 0x18765564cd99a68d, 0xcbc9466e58fee3ce, 0xab0200f58b01d137,

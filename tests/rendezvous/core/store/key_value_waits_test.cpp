@@ -189,7 +189,7 @@ TEST_CASE("many wait for many keys, and half of them give up") {
   for (const auto client : clients) {
     if (client % 2 == 0) {
       store.detach(client);
-      REQUIRE(store.attach() == client);  // another, of the same id, that waits for one of them
+      REQUIRE(store.attach() == client);  // a new client with that id waits for one
       REQUIRE(*wait(store, client, {all.front()}) == wait_outcome::waiting);
     } else {
       left.push_back(client);

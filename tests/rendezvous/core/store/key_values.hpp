@@ -29,7 +29,7 @@ inline result<wait_outcome> wait(key_value_store& store, key_value_store::client
   return store.wait(client, keys);
 }
 
-// What an empty store uses, to show that nothing is left behind.
+// Checks that the store counts no bytes and no keys, so that nothing was left behind.
 inline void check_empty(const key_value_store& store) {
   CHECK(store.bytes_used() == 0);
   CHECK(store.keys_used() == 0);
