@@ -93,7 +93,7 @@ void checkers::check_ranks_in_role(const worker_group& group, round_record& roun
   }
 }
 
-// When the daemon dies together with everybody whom it had told of a round, or of a charge, only a
+// If the daemon dies together with every agent that it had told of a round, or of a charge, only a
 // journal knows of it.
 bool checkers::is_known(const worker_group& group, const round_record& round,
                         const std::function<std::set<session_id>()>& who_is_heard,
@@ -106,15 +106,16 @@ bool checkers::is_known(const worker_group& group, const round_record& round,
   });
 }
 
-// Its number is given again, or, by an old copy of the journal, a smaller one. None of its workers
-// may live, unless such a copy says that none was ever started.
+// The round's number is given out again or, by a daemon that reads an old copy of the journal, a
+// smaller one. None of the round's workers may be alive then, unless such a copy says that none was
+// ever started.
 void checkers::forget_unknown_rounds(const worker_group& group, instance_record& instance) {
   const bool is_old_copy = world_.folders_tampered() != 0;
   const auto last = is_old_copy ? instance.rounds.end() : instance.rounds.upper_bound(group.round);
   for (auto at = instance.rounds.lower_bound(group.round); at != last;) {
     const round_number number = at->first;
     const auto was_told = [&](const agent& each) {
-      // A node that has ended its workers and joins anew says nothing of them.
+      // A node that has ended its workers and joins again does not mention them.
       const daemon* const here = world_.daemon_of(group.told_by);
       if (is_old_copy && !here->was_brought(each.session(), group.instance)) return false;
       const auto told = each.told(group.instance).rounds;
@@ -141,7 +142,8 @@ void checkers::forget_unknown_rounds(const worker_group& group, instance_record&
   }
 }
 
-// A round that was complete and had no failure of a worker can have cost nothing; the others may.
+// A round that was complete, and in which no worker failed, cannot have been charged; the others
+// may have been.
 void checkers::check_rounds(const worker_group& group, instance_record& instance) {
   const auto here = instance.rounds.find(group.round);
   if (std::next(here) != instance.rounds.end() && !group.owner->went_on_at())
@@ -156,7 +158,7 @@ void checkers::check_rounds(const worker_group& group, instance_record& instance
   const auto was_told = [&](const agent& each) {
     return each.told(group.instance).restarts_used >= before.restarts_used;
   };
-  // A node that came while the order was on its way could not tell the daemon any more.
+  // A node that joined while the order was on its way could not tell the daemon in time.
   const auto heard = [&] { return instance.heard_at_order[{group.told_by, group.round}]; };
   if (group.restarts_used < before.restarts_used && is_known(group, before, heard, was_told))
     return violated(group, "rounds: restarts_used fell");
@@ -166,7 +168,7 @@ void checkers::check_rounds(const worker_group& group, instance_record& instance
     violated(group, "rounds: more was charged than rounds failed");
 }
 
-// A daemon hears late that workers run, and of a failure, too; so what counts is what it has
+// A daemon learns late that workers run, and that one has failed, so what counts is what it has
 // ordered, by its own clock.
 void checkers::check_budget(const worker_group& group, instance_record& instance) {
   const run_settings& settings = world_.settings();
@@ -185,7 +187,7 @@ void checkers::check_budget(const worker_group& group, instance_record& instance
 }
 
 void checkers::group_started(const std::shared_ptr<worker_group>& group) {
-  // Now and then: ten thousand groups start in one round.
+  // Done only now and then, because ten thousand groups may start in one round.
   if (++started_since_sweep_ > live_.size() / 4) forget_dead();
   instance_record& instance = instances_[group->instance];
   if (!instance.job) instance.job = group->owner->job;
@@ -241,8 +243,8 @@ void checkers::run_closed(const daemon& by, const core::run_view& view) {
   instance.present = by.sessions_joined();
 }
 
-// One code for all who were present, as long as nothing broke after the close and nobody was asked
-// to leave by a person.
+// All agents that were present leave with the same code, as long as nothing broke after the close
+// and no person has asked one of them to leave.
 void checkers::agent_left(const agent& who) {
   if (who.group && who.group->alive > 0 && !who.group->only_unkillable())
     return violated(*who.group, "closed: an agent left while its workers live");
@@ -259,7 +261,8 @@ void checkers::agent_left(const agent& who) {
                                       " after all had succeeded");
     }
   }
-  // One that was told late of the end of its instance may be present at the end of the next, too.
+  // An agent that was told late of the end of its instance may also be present at the end of the
+  // next.
   const instance_record* other = nullptr;
   for (const auto& [id, instance] : instances_) {
     if (!instance.closed || !instance.present.contains(who.session())) continue;

@@ -1,30 +1,33 @@
-// The checkers of rendezvous/DESIGN.md, fed with what truly happens on the simulated hosts.
+// The checkers of rendezvous/DESIGN.md. They are told what really happens on the simulated hosts.
 //
 //   ranks        in one round the ranks are exactly 0..world-1, each once, and so are those within
 //                each role; all members agree
 //   overlap      live workers of two rounds of a run never overlap, nor those of two instances
 //   rounds       round numbers grow, restarts_used never falls, one charge for one round
-//   budget       no more restarts than --max-restarts beyond what a round had used that ran for
-//                --restart-window before anybody was told to stop it
-//   closed       a closed instance never opens; present at close: one code; nobody waits for ever
-//   queue        per peer at most one state waits
-//   success      after a round whose members all said that they succeeded there is no other, and
-//                they leave with 0
-//   jobs         all workers of an instance are of one job
+//   budget       no more than --max-restarts restarts are charged after a round that ran for
+//                --restart-window before any member was told to stop it
+//   closed       a closed instance never opens again; all agents present at the close leave with
+//                one code; no agent waits for ever
+//   queue        at most one state waits for each peer
+//   success      no round follows one whose members all said that they succeeded, and they leave
+//                with 0
+//   jobs         all workers of an instance belong to one job
 //   progress     workers are taken down only when something has gone wrong lately
-//   journal      where it is kept well: no number is given to two rounds, restarts never fall, and
-//                nothing starts in an instance that somebody was told is over and well, whoever
-//                died
+//   journal      if it is intact: no number is given to two rounds, restarts never fall, and no
+//                worker starts in an instance that an agent was told had succeeded, whichever
+//                processes died
 //
-// Excused, and counted: workers that no signal ends (D state), and those of an agent or host that
-// stands still, until it has gone on for two heartbeats, or an isolation limit if its clock stood
-// still, too (rendezvous/DESIGN.md). Counted on their own: those of an instance of which the newer
-// one's daemon had never heard when that started, also where one has succeeded and comes to that
-// daemon to hear of its end; and those of a host whose clock stood still, too, while a daemon that
-// nobody has told of a newer round answers. With a journal those of a round of which nobody can
-// reach the next daemon, where as many others come, or where it is an old copy.
+// Some overlaps are no violation, but are counted. Workers that no signal ends (D state) are
+// excused, and so are those of an agent or host that stands still, until it has been running again
+// for two heartbeats, or for an isolation limit if its clock stood still, too
+// (rendezvous/DESIGN.md). Counted separately are: workers of an instance that the newer instance's
+// daemon had never heard of when that instance started, also if one of them has succeeded and its
+// agent comes to that daemon to learn the end; workers of a host whose clock stood still, too, as
+// long as a daemon that has not been told of a newer round sends it acks; and, with a journal,
+// workers of a round of which no member can reach the next daemon, if as many other nodes come, or
+// if the journal is an old copy.
 //
-// The first violation is kept; the world stops at it.
+// The first violation is kept, and the world stops at it.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -45,7 +48,7 @@ namespace ddprun::simulation {
 class world;
 class daemon;
 
-// What the checkers insist on; `promised` is what all families do.
+// What the checkers insist on; `promised` is what holds in all families.
 struct strictness {
   // Workers of two instances of one run id do not overlap either.
   bool across_instances = false;
@@ -53,16 +56,16 @@ struct strictness {
   bool orphans_end = false;
   // A round of which every member was heard to have succeeded is the last one.
   bool success_ends = false;
-  // A daemon knows what earlier ones have given away: that takes a journal.
+  // A daemon knows which numbers and charges earlier ones have given out, which takes a journal.
   bool journal = false;
 };
 extern const strictness promised;
 
-// Which ranks were given, of a round or of one of its roles.
+// The ranks that were given out in a round, or in one of its roles.
 struct ranks_given {
   std::map<std::uint32_t, std::uint32_t> blocks;  // first to count
 
-  // False where one of them was given before.
+  // False if one of them was given out before.
   bool add(std::uint32_t first, std::uint32_t count);
   std::uint32_t total() const;
 };
@@ -84,7 +87,7 @@ class checkers {
   void run_closed(const daemon& by, const core::run_view& view);
   void queue_grew(const connection& over, int end);
 
-  // All members of the round have executed workers alive right now.
+  // All members of the round have started workers that are alive right now.
   bool full(instance_id instance, round_number round) const;
   bool any_full(std::uint32_t nodes_min, const std::string& run_id = "train") const;
   const std::vector<std::shared_ptr<worker_group>>& live() const { return live_; }
@@ -107,12 +110,12 @@ class checkers {
     std::set<session_id> sessions;
     bool may_be_charged = false;  // a worker failed
     bool was_full = false;
-    // Rounds of which nobody had come to its daemon, whose journal had been tampered with: what it
-    // read may have told it that they were over.
+    // Rounds of which no member had come to the daemon of this one, whose journal had been tampered
+    // with: what it read may have told it that they were over.
     std::set<round_number> taken_for_dead;
-    std::set<std::uint64_t> stopped_by;  // daemons that have told somebody to stop
+    std::set<std::uint64_t> stopped_by;  // daemons that have ordered a member to stop
     std::set<std::uint64_t> success_heard_by;
-    std::set<session_id> succeeded;  // said so to a daemon before anybody was told to stop
+    std::set<session_id> succeeded;  // told a daemon so before any member was told to stop
     bool succeeded_all() const {
       return common.group_world_size != 0 && succeeded.size() == common.group_world_size;
     }
@@ -132,7 +135,7 @@ class checkers {
     std::set<int> exit_codes;     // more than one where it is known later that all had succeeded
     std::uint64_t faults_at_close = 0;
     std::set<session_id> present;
-    // What daemons that keep a journal have told anybody.
+    // What daemons that keep a journal have told any agent.
     std::map<round_number, assignment> rounds_given;
     std::uint32_t restarts_told = 0;
     bool told_success = false;

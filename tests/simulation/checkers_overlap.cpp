@@ -28,12 +28,12 @@ bool checkers::excused(const worker_group& older, moment& until) const {
   const bool orphans = !world_.strict().orphans_end;
   if (orphans && world_.now() - older.owner->heard_by_daemon >= orphan - orphan / 50) return true;
   std::optional<moment> back;
-  // One whose clock stood still, too, may even start on what it was told before.
+  // A host whose clock stood still, too, may even start workers on an order from before.
   const std::optional<moment> clock_back = world_.host_at(older.host).clock_went_on_at;
   if (const auto went_on = older.owner->went_on_at();
       went_on && (*went_on >= older.started || went_on == clock_back)) {
     back = went_on;
-    // A host whose clock stood still, too, cannot know that it did.
+    // A host whose clock stood still, too, cannot know that it stood still.
     const duration notices = went_on == clock_back
                                  ? timing.isolation_limit * 51 / 50 + timing.heartbeat_interval
                                  : timing.heartbeat_interval * 51 / 25 + 50ms;
@@ -47,7 +47,7 @@ bool checkers::excused(const worker_group& older, moment& until) const {
   return back && world_.now() < until;
 }
 
-// An old record has the members of an older round, or none.
+// An old record has the members of an older round, or no members.
 void checkers::take_for_dead(const worker_group& group, instance_record& instance) {
   const daemon* const teller = world_.daemon_of(group.told_by);
   if (world_.folders_tampered() == 0 || teller == nullptr) return;
@@ -60,7 +60,8 @@ void checkers::take_for_dead(const worker_group& group, instance_record& instanc
   }
 }
 
-// What an empty daemon cannot know. Once it hears of them it has its own ways to end them.
+// A daemon without a record cannot know of these workers. Once it hears of them, it ends them in
+// its own ways.
 bool checkers::is_unknown(const worker_group& older, const worker_group& newer) const {
   if (older.instance == newer.instance) {
     const auto& rounds = instances_.at(newer.instance).rounds;
@@ -70,7 +71,8 @@ bool checkers::is_unknown(const worker_group& older, const worker_group& newer) 
   return !world_.strict().journal && instances_.at(newer.instance).unknown.contains(older.instance);
 }
 
-// It went on with an instance of its own, and can only fence what comes from the older one.
+// That daemon went on with an instance of its own, and can only fence nodes that come from the
+// older one.
 bool checkers::is_unknown_to(std::uint64_t daemon, instance_id older) const {
   return !world_.strict().journal &&
          std::any_of(instances_.begin(), instances_.end(), [=](const auto& each) {
@@ -78,8 +80,8 @@ bool checkers::is_unknown_to(std::uint64_t daemon, instance_id older) const {
          });
 }
 
-// A node whose clock stood still cannot know that its round went on without it, and an empty daemon
-// learns that from a node of the newer round only.
+// A node whose clock stood still cannot know that its round went on without it, and a daemon
+// without a record learns that only from a node of the newer round.
 void checkers::acked(const agent& whom, const daemon& by) {
   const auto& group = whom.group;
   if (!group || group->alive == 0 || !world_.host_at(group->host).clock_went_on_at) return;

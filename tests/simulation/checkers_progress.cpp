@@ -1,5 +1,5 @@
-// What has gone well stays: no round follows one that succeeded, and nobody takes workers down
-// without a reason.
+// Progress is kept: no round follows one that succeeded, and no workers are taken down without a
+// reason.
 #include "tests/simulation/checkers.hpp"
 #include "tests/simulation/simulated_agent.hpp"
 #include "tests/simulation/simulated_daemon.hpp"
@@ -26,7 +26,7 @@ void checkers::success_heard(session_id who, const status& news, std::uint64_t b
   if (here == found->second.rounds.end()) return;
   round_record& round = here->second;
   if (round.stopped_by.contains(by) || !round.sessions.contains(who)) return;
-  // A daemon that has decided otherwise before it heard of it may go on.
+  // A daemon that had decided otherwise before it heard of the success may go on.
   if (round.stopped_by.empty()) round.succeeded.insert(who);
   round.success_heard_by.insert(by);
 }

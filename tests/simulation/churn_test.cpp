@@ -1,6 +1,6 @@
-// Ten thousand nodes, or a thousand where little is to be done: racks die over seconds and come
-// back, one node joins and leaves again and again, one reads nothing. What is checked besides the
-// invariants is that the queues stay short and that the whole is over in bounded time.
+// Ten thousand nodes, or a thousand in a small test run: racks die over seconds and come back, one
+// node joins and leaves again and again, one reads nothing. Besides the invariants this checks that
+// the queues stay short, and that everything is over in bounded time.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/effort.hpp"

@@ -1,6 +1,6 @@
 // The daemon dies after each single message of a run of three nodes (with a failed worker, a
-// restart and the end), and comes back empty; any subset of the agents returns, in any order,
-// beside newcomers and stale ones.
+// restart and the end), and comes back without a record. Any subset of the agents returns, in any
+// order, together with newcomers and stale agents.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -39,7 +39,8 @@ schedule with_returns(std::uint64_t seed, std::uint64_t message) {
   const timers& timing = made.options.settings.timing;
   const duration returns[] = {1ms, 700ms, timing.isolation_limit + 100ms, 2 * timing.node_timeout};
   made.daemon_returns = returns[random.below(4)];
-  // When the daemon dies is only known by message; the cuts cover all of the run.
+  // The moment at which the daemon dies is known only as a number of messages, so the cuts cover
+  // the whole run.
   for (std::uint32_t host = 1; host <= 3; ++host) {
     const auto fate = random.below(4);
     if (fate == 1) part(made, host, 0, random.between(0ms, 4s), random.between(100ms, 4s));
@@ -64,7 +65,8 @@ schedule with_returns(std::uint64_t seed, std::uint64_t message) {
   return made;
 }
 
-// It is back, and stands still while its window passes; newcomers knock first, or those who run.
+// The daemon is back, and stands still while its recovery window passes. Newcomers connect first,
+// or the agents that run.
 schedule stopped_when_back(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 2);
   random_source random = random_source(seed).fork(6);

@@ -1,5 +1,6 @@
-// The daemon in an agent's process: they end as one and stand still as one, and whoever is started
-// next on that host brings a daemon that knows nothing. With a journal: journal_test.cpp.
+// The daemon lives in an agent's process: they end together and stand still together, and the agent
+// that is started next on that host opens a daemon that knows nothing. journal_test.cpp has the
+// same with a journal.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,5 +1,5 @@
-// A fixed number of nodes, each with a rank by hand that is its group rank (rank_policy exact),
-// also with the daemon in the process of rank 0: the static rendezvous of torchrun.
+// A fixed number of nodes, each with a node rank from its command line that is its group rank
+// (rank_policy exact), also with the daemon in the process of rank 0: torchrun's static rendezvous.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -20,7 +20,7 @@ schedule exact(schedule made) {
   return made;
 }
 
-// The node with rank 0 dies and comes again: a survivor must not take its place.
+// The node with rank 0 dies and comes back; no survivor may take its rank.
 schedule leader_returns(std::uint64_t seed) {
   schedule made = exact(quiet_schedule(seed, 3));
   made.faults.push_back(fault_of(fault_kind::kill_agent, 2s, 1, 3s));

@@ -47,7 +47,7 @@ std::string play_family(const std::string& test, std::uint64_t count,
                     std::getenv("DDPRUN_SIMULATION_SHRINK") != nullptr);
   }
   const std::uint64_t wanted = std::min(schedules_wanted(), schedules_default);
-  // A share of each family, and of each one schedule at least.
+  // A share of each family, but at least one schedule of each.
   const std::uint64_t share = (count * wanted + schedules_default - 1) / schedules_default;
   const std::uint64_t failures_most = number_from("DDPRUN_SIMULATION_FAILURES", 1);
   const auto began = std::chrono::steady_clock::now();

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 struct fault_row {
   fault_kind kind;
   const char* name;
-  unsigned weight;  // how often a random schedule draws it; 0: only scenarios do
+  unsigned weight;  // how often a random schedule draws it; 0: never
 };
 
 constexpr fault_row table[] = {
@@ -69,7 +69,7 @@ fault random_fault(random_source& random, std::uint32_t hosts, const timers& tim
   made.host = static_cast<std::uint32_t>(random.below(hosts));
   made.other = static_cast<std::uint32_t>(random.below(hosts));
   made.mask = random.next();
-  // Half of them end about when something else happens: that is where mistakes live.
+  // Half of the faults end at about the time of some timer, because that is where bugs are.
   const duration edges[] = {timing.heartbeat_interval, timing.reconnect_grace,
                             timing.isolation_limit, timing.node_timeout,
                             timing.node_timeout + timing.isolation_limit};

@@ -1,5 +1,5 @@
-// A fault is one thing that goes wrong in a schedule, and when. A new one is a line here, a row of
-// the table in fault.cpp, and what it does in player_faults.cpp.
+// A fault is one thing that goes wrong in a schedule, and when it does. A new kind of fault needs a
+// line here, a row of the table in fault.cpp, and its effect in player_faults.cpp.
 #pragma once
 
 #include "rendezvous/core/messages/settings.hpp"
@@ -59,7 +59,7 @@ struct fault {
   int value = 0;
 };
 
-// Drawn by the weights of the table, at any moment until `last`.
+// Draws a fault by the weights of the table, at any moment until `last`.
 fault random_fault(random_source& random, std::uint32_t hosts, const timers& timing, moment last);
 
 std::string to_text(const fault& each);

@@ -1,6 +1,6 @@
-// Random faults at random moments: the family that finds what nobody thought of. It has the 10,000
-// schedules of the suite; DDPRUN_SIMULATION_SCHEDULES=1000000 is the long run,
-// DDPRUN_SIMULATION_FIRST where it begins.
+// Random faults at random moments: the family that finds what nobody has thought of. It has the
+// 10,000 schedules of the suite; DDPRUN_SIMULATION_SCHEDULES=1000000 is the long run, and
+// DDPRUN_SIMULATION_FIRST says where it begins.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 

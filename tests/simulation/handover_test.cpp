@@ -1,5 +1,6 @@
-// Two jobs at one endpoint: the daemon lives in the agent of the one, and goes with it. An agent of
-// the other, on the same host, opens the next; another one of it is on a host of its own.
+// Two jobs at one endpoint. The daemon lives in an agent of the first job, and ends with it. An
+// agent of the second job, on the same host, opens the next daemon; another agent of that job runs
+// on another host.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -64,14 +65,14 @@ TEST_CASE("an agent that ends hands its daemon over to another of its host, and 
       if (group.owner != story.first) died = group.owner->greeting().node;
     };
     seed % 4 < 2 ? story.in.kill_agent(*story.first) : story.in.signal(*story.first, 15);
-    // Longer than an agent lingers, and than others wait for a daemon.
+    // Longer than an agent lingers, and longer than others wait for a daemon.
     story.in.run_for(story.in.settings().timing.orphan_limit + 10s);
     REQUIRE(story.in.violation() == "");
     REQUIRE(died == "");
     REQUIRE(story.second->hosted != nullptr);
     REQUIRE(story.second->group->round == round);
     REQUIRE(story.in.checks().any_full(2));
-    // And what fails from now on is made good.
+    // Failures from now on are still handled.
     story.in.fail_worker(*story.second->group, 0, cause_class::exit, 3);
     REQUIRE(story.is_in_a_later_round_than(round));
     REQUIRE(story.in.violation() == "");

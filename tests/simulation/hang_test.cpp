@@ -1,6 +1,7 @@
-// Hangs across nodes (rendezvous/DESIGN.md, rule 15), and the mutant that its checker catches: in
-// truth some nodes stand still and others move, whatever is said of them. A rank is named only
-// where no node has moved for as long as words are under way, and it is the one in no collective.
+// Hangs across nodes (rendezvous/DESIGN.md, rule 15), and the mutant that their checker catches.
+// The test knows which nodes really stand still and which move. A rank may be named only if no node
+// has moved for as long as messages may be under way, and it must be the one that is in no
+// collective.
 #include "tests/simulation/families.hpp"
 #include "tests/simulation/world.hpp"
 #include "tests/support/catch.hpp"
@@ -18,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using Catch::Matchers::StartsWith;
 
-// What a node has said may be under way for so long, over a connection that breaks, too.
+// A node's message may be under way for so long, even if its connection breaks.
 constexpr duration words_take = 3s;
 
 struct hanging_world {
@@ -77,7 +78,7 @@ struct hanging_world {
       problem = "hang: rank " + std::to_string(word.who.rank) + " is named, for which nobody waits";
   }
 
-  // Some nodes stand and move, in any order; now and then a connection breaks.
+  // Nodes stand still and move again, in any order; now and then a connection breaks.
   void disturb() {
     for (int turn = 0; turn < 30; ++turn) {
       in.run_for(in.random().between(0ms, 2s));
@@ -104,7 +105,7 @@ struct hanging_world {
   std::map<const agent*, moment> moved;  // when last; the end of time: it stands
 };
 
-// A node that moves, taken for one that waits.
+// A node that moves is taken for one that waits.
 mutant hears_what_nobody_said() {
   mutant made;
   made.daemon_event = [](daemon&, core::daemon_event& event) {

@@ -1,5 +1,5 @@
-// What must happen after the worst, and how soon: all die together and the same commands are
-// started again; nobody comes again; a run that is new to a daemon that remembers others.
+// What must happen in the worst cases, and how soon: all die together and the same commands are
+// started again; no node comes back; a run is new to a daemon that remembers others.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Clocks are up to 1 % off; a write may take a second, and be waited for twice.
+// Clocks are off by up to 1 %; a write may take a second, and two of them may have to finish.
 constexpr duration slack = 3s;
 
 class journal_at_play {
@@ -54,7 +54,7 @@ class journal_at_play {
       in_->start_agent(in_->host_at(index), {.run_id = run_id});
   }
 
-  // A round of so many runs within `limit`; else what is wrong.
+  // Waits until a round of so many nodes runs; returns what is wrong if none does within `limit`.
   std::string runs(std::uint32_t count, duration limit) {
     const moment began = in_->now();
     if (in_->run_until_true([&] { return in_->checks().any_full(count); }, limit)) return "";
@@ -63,7 +63,7 @@ class journal_at_play {
            ddprun::to_text(began) + "; " + in_->violation();
   }
 
-  // The newest that lives.
+  // The newest group that is alive.
   const worker_group& group() const {
     const auto& live = in_->checks().live();
     return **std::max_element(live.begin(), live.end(), [](const auto& one, const auto& other) {
@@ -71,7 +71,7 @@ class journal_at_play {
     });
   }
 
-  // By SIGKILL or power.
+  // By SIGKILL or loss of power.
   void end_all() {
     if (random_.chance(50)) {
       for (std::uint32_t index = 1; index <= nodes_; ++index)
@@ -100,7 +100,8 @@ std::string differs(const char* what, std::uint64_t is, std::uint64_t due) {
              : std::string(what) + " " + std::to_string(is) + ", not " + std::to_string(due) + " ";
 }
 
-// A failure is charged, all die, as many come again: the instance goes on after the window.
+// A failure is charged, all die, and as many come back: the instance goes on after the recovery
+// window.
 std::string all_again(std::uint64_t seed) {
   const auto nodes = static_cast<std::uint32_t>(1 + seed % 4);
   journal_at_play all(seed, nodes);
@@ -127,7 +128,8 @@ std::string all_again(std::uint64_t seed) {
   return all.in().violation();
 }
 
-// Fewer come again than were in the newest round: they go on when none of its workers can live.
+// Fewer nodes come back than were in the newest round: they go on when none of its workers can be
+// alive.
 std::string fewer_again(std::uint64_t seed) {
   const auto nodes = static_cast<std::uint32_t>(2 + seed % 3);
   journal_at_play all(seed, nodes);
@@ -147,7 +149,7 @@ std::string fewer_again(std::uint64_t seed) {
   return differs("instance", all.group().instance, before) + all.in().violation();
 }
 
-// A run that this daemon has never heard of waits for nobody.
+// A run that this daemon has never heard of does not wait.
 std::string fresh_beside(std::uint64_t seed) {
   journal_at_play all(seed, 1);
   if (auto wrong = all.runs(1, slack); !wrong.empty()) return "first: " + wrong;
@@ -162,7 +164,7 @@ std::string fresh_beside(std::uint64_t seed) {
   return all.runs(1, all.timing().recovery_window + slack) + all.in().violation();
 }
 
-// No node comes again: the instance is lost, and the next who join have one of their own.
+// No node comes back: the instance is lost, and the nodes that join next open another one.
 std::string nobody_again(std::uint64_t seed) {
   const auto nodes = static_cast<std::uint32_t>(1 + seed % 3);
   journal_at_play all(seed, nodes);

@@ -1,7 +1,7 @@
-// Daemons that keep a journal, under random faults and where everybody who knew dies: with a
-// journal that is kept well nothing that was told is taken back; with one that is deleted, put back
-// from an old copy, or cannot be written, still no two rounds of an instance live at once.
-// What must happen after the worst: journal_story_test.cpp.
+// Daemons that keep a journal, under random faults, and when all that knew something die. With an
+// intact journal nothing that was announced is taken back; with one that is deleted, replaced by an
+// old copy, or cannot be written, there are still never live workers of two rounds of an instance.
+// journal_story_test.cpp has what must happen in the worst cases.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -15,7 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// In two of three schedules there is at least one of those faults that take all who know.
+// Two of three schedules have at least one of the faults that kill all processes that know
+// something.
 schedule with_ends(schedule made, std::uint64_t stream) {
   random_source random = random_source(made.options.seed).fork(stream);
   const timers& timing = made.options.settings.timing;
@@ -40,8 +41,8 @@ schedule one_of(std::uint64_t seed) {
   }
 }
 
-// The agent round the daemon dies and is started again, while another node is out of its reach; and
-// then perhaps all of them.
+// The agent that hosts the daemon dies and is started again while another node cannot reach it;
+// after that, all may die.
 schedule host_and_cut(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 3);
   made.embedded = made.options.embeds = true;
@@ -64,8 +65,8 @@ schedule host_and_cut(std::uint64_t seed) {
   return made;
 }
 
-// The daemon dies, and its agents cannot reach the next one for a while, or for longer than they
-// may live without it; a newcomer can.
+// The daemon dies. Its agents cannot reach the next one for a while, or for longer than they may
+// live without it, but a newcomer can.
 schedule out_of_reach(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 3);
   random_source random = random_source(seed).fork(64);
@@ -95,7 +96,8 @@ schedule three_runs(std::uint64_t seed) {
   return with_ends(std::move(made), 65);
 }
 
-// Three nodes, a failure, and the end; the daemon dies after one message, now and then with all.
+// Three nodes, a failure, and the end; the daemon dies after one of the messages, now and then
+// together with all agents.
 schedule at_each_message(std::uint64_t seed) {
   schedule made = quiet_schedule(seed % 12, 3);
   made.options.settings.nodes_min = 2;

@@ -1,4 +1,4 @@
-// Mutants of the budget that --restart-window refills, as mutant_test.cpp.
+// Mutants of the budget that --restart-window refills, like those in mutant_test.cpp.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using Catch::Matchers::StartsWith;
 
-// A worker fails every three seconds; each is the second restart, where one is allowed.
+// A worker fails every three seconds; each failure needs a second restart, but only one is allowed.
 schedule failing(std::uint64_t seed, duration window) {
   schedule made = quiet_schedule(seed, 3);
   made.options.settings.restarts_max = 1;
@@ -35,7 +35,7 @@ schedule seldom(std::uint64_t seed) {
   return failing(seed, 1s);
 }
 
-// As too_often, but all die after the first restart, and are started again.
+// Like too_often, but all die after the first restart, and are started again.
 schedule too_often_with_end(std::uint64_t seed) {
   schedule made = with_journal(failing(seed, 20s), journal_kind::kept);
   made.faults.resize(1);
@@ -46,7 +46,7 @@ schedule too_often_with_end(std::uint64_t seed) {
   return made;
 }
 
-// What agents say on their way to the daemon.
+// Changes messages of agents on their way to the daemon.
 mutant with_settings(std::function<void(run_settings&)> change) {
   mutant made;
   made.daemon_event = [change](daemon&, core::daemon_event& event) {
@@ -90,7 +90,7 @@ TEST_CASE("mutant: a record says that all restarts are forgiven") {
   REQUIRE(caught({}, 10, too_often_with_end) == "nothing");
 }
 
-// What the checker allows does happen: each failure is the first one since the budget was refilled.
+// What the checker allows does happen: each failure is the first since the budget was refilled.
 TEST_CASE("a run whose rounds last for restart_window goes on, also over the death of all") {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const outcome calm = play(seldom(seed));

@@ -1,4 +1,4 @@
-// Mutants as those of mutant_test.cpp: of what a journal keeps, and of what waits for that.
+// Mutants like those in mutant_test.cpp, of what a journal keeps and of what waits for it.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -29,12 +29,13 @@ mutant with_records(std::function<void(core::run_record&)> change) {
   return made;
 }
 
-// The machine hears that its records are kept as soon as it asks for that, while `when` holds.
+// While `when` holds, the machine is told that its records are persisted as soon as it asks for
+// that.
 mutant kept_at_once(std::function<bool(const daemon&)> when) {
   mutant made;
   made.daemon_effects = [when](daemon& by, const core::daemon_event&,
                                core::daemon_effects& effects) {
-    // Which may ask for more.
+    // These effects may ask for more.
     for (std::size_t index = 0; index < effects.size(); ++index) {
       const auto* const asked = std::get_if<core::persist_run_record>(&effects[index]);
       if (asked == nullptr || !when(by)) continue;
@@ -55,7 +56,7 @@ schedule slow_disk(std::uint64_t seed, std::uint32_t nodes) {
   return made;
 }
 
-// Two rounds, of which the first was charged; then all die, and are started again.
+// Two rounds, the first of which was charged; then all die, and are started again.
 schedule failure_and_end(std::uint64_t seed) {
   schedule made = slow_disk(seed, 3);
   random_source random = random_source(seed).fork(81);
@@ -77,8 +78,8 @@ schedule calm_end(std::uint64_t seed) {
   return made;
 }
 
-// The daemon dies when a round runs, or is just about to; its members cannot reach the next one for
-// a while, and somebody else can.
+// The daemon dies when a round runs, or is about to. Its members cannot reach the next daemon for a
+// while, but another node can.
 schedule newcomer_first(std::uint64_t seed) {
   schedule made = slow_disk(seed, 2);
   random_source random = random_source(seed).fork(82);

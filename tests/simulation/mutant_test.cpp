@@ -1,5 +1,5 @@
-// Each mutant breaks one rule on its way in or out of a machine, and the checker of that rule must
-// say so. A checker that no mutant trips checks nothing.
+// Each mutant breaks one rule by changing what goes into a machine or comes out of it, and the
+// checker of that rule must report it. A checker that no mutant can trip checks nothing.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -66,7 +66,7 @@ mutant without(std::function<bool(const agent&)> when = [](const agent&) { retur
 
 using Catch::Matchers::StartsWith;
 
-// An agent that keeps its workers, whatever its machine says, once `when` holds.
+// An agent that keeps its workers, whatever its machine orders, once `when` holds.
 mutant keeps_workers(std::function<bool(const agent&)> when) {
   mutant made;
   made.agent_effects = [when](agent& by, const core::agent_event&, core::agent_effects& effects) {
@@ -401,7 +401,7 @@ TEST_CASE("mutant: an agent takes its workers down for no reason") {
   REQUIRE(caught({}, 3, calm) == "nothing");
 }
 
-// No node died, so there is none to wait for until orphan_limit.
+// No node died, so the daemon has no reason to wait for orphan_limit.
 TEST_CASE("mutant: no round is assigned for a minute") {
   mutant slow;
   slow.daemon_effects = [](daemon& by, const core::daemon_event&, core::daemon_effects& effects) {

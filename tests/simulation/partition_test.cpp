@@ -1,6 +1,6 @@
-// Every way in which the network can fall apart between the daemon, three members (one of them the
-// leader) and a spare, for times round the edges of the fencing timers, and every single direction
-// that can go silent.
+// Every way in which the network can be partitioned between the daemon, three members (one of them
+// the leader) and a spare, for times around the fencing timers, and every single direction that can
+// go silent.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 

@@ -63,7 +63,7 @@ bool player::runs_again() const {
 void player::check_recovery(outcome& result) {
   const run_settings& settings = plan_.options.settings;
   const moment healed = world_.now();
-  // What a fault of the plan still has to do (a process that starts again) may come later.
+  // The second half of a fault (a process that is started again) may come later.
   moment last = healed;
   for (const fault& each : plan_.faults)
     last = std::max(last, each.at + each.length);

@@ -1,5 +1,6 @@
-// A player plays one schedule: builds its world, lets its faults happen, heals everything, and
-// waits for what must follow. player.cpp: the beginning and the end; player_faults.cpp: the faults.
+// A player runs one schedule: it builds the world, lets the faults happen, heals everything, and
+// waits for what must follow. player.cpp has the beginning and the end, player_faults.cpp the
+// faults.
 //
 // Ownership: keeps a reference to the schedule.
 #pragma once
@@ -22,7 +23,7 @@ class player {
   host& host_at(std::uint32_t number) {
     return world_.host_at(number % static_cast<std::uint32_t>(world_.hosts()));
   }
-  // The newest living agent of a host; none if there is none.
+  // The newest live agent of a host; null if there is none.
   agent* agent_on(std::uint32_t number);
   worker_group* group_on(std::uint32_t number);
   void begin();

@@ -45,7 +45,7 @@ void player::start_again(host& on, duration after) {
   });
 }
 
-// As a service manager does: where the port is taken, again and again.
+// Like a service manager, this tries again and again if the port is taken.
 void player::start_daemon_again(duration after) {
   world_.time().after(after, [this] {
     if (!daemon_host_->powered) return;
@@ -56,7 +56,7 @@ void player::start_daemon_again(duration after) {
   });
 }
 
-// In the embedded mode somebody types the command again where the endpoint is.
+// In the embedded mode a person types the command again on the endpoint's host.
 void player::bring_daemon() {
   if (!plan_.embedded) {
     world_.start_daemon(*daemon_host_);
@@ -67,14 +67,15 @@ void player::bring_daemon() {
   if (world_.agents_here() > 0) world_.start_agent(*daemon_host_);
 }
 
-// And again, where the agent in which the daemon lived has left for good.
+// This is repeated if the agent in which the daemon lived has left for good.
 void player::keep_a_daemon() {
   if (!plan_.embedded) return;
   if (!world_.has_daemon_at_endpoint()) bring_daemon();
   world_.time().after(2s, [this] { keep_a_daemon(); });
 }
 
-// A new daemon takes over the name while the old one can reach nobody, or does nothing.
+// A new daemon takes over the endpoint's name while the old one can reach no agent, or stands
+// still.
 void player::move_daemon(const fault& each) {
   daemon* const old = world_.current_daemon();
   host& target = host_at(each.host);

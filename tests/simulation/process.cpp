@@ -35,8 +35,8 @@ void process::host_stands_still() {
   if (!still_since_) still_since_ = world_.now();
 }
 
-// The order of a real loop that wakes late: it notices, reads what has come in, and only then looks
-// at its deadlines.
+// This is the order of a real loop that wakes up late: it notices that, reads what has arrived, and
+// only then checks its deadlines.
 void process::go_on() {
   if (!alive_ || standing_still() || !still_since_) return;
   const duration by = host_.clock.read(world_.now()) - host_.clock.read(*still_since_);

@@ -1,9 +1,9 @@
-// Simulated hosts and the processes on them. A host has power or not and stands still or runs; a
-// process lives on one host, has a clock, an inbox for what arrives while it stands still, and one
-// timer. What a process does is in its subclasses (agent, daemon, guardian).
+// Simulated hosts and the processes on them. A host has power or not, and runs or stands still. A
+// process lives on one host, and has a clock, an inbox for what arrives while it stands still, and
+// one timer. Its subclasses (agent, daemon, guardian) define what it does.
 //
-// Ownership: the world owns hosts and processes and keeps dead ones until
-// it ends, so that pointers stay good.
+// Ownership: the world owns hosts and processes, and keeps dead ones until it ends, so that
+// pointers stay valid.
 #pragma once
 
 #include "tests/simulation/timeline.hpp"
@@ -51,21 +51,21 @@ class process {
   host& where() { return host_; }
   time_point local_now() const;
 
-  // Runs `what` in this process: now, or when it goes on, or never if it dies before.
+  // Runs `what` in this process: now, or when it runs again, or never if it dies before that.
   void post(std::function<void()> what);
 
-  // SIGSTOP and SIGCONT, and the same of the whole host.
+  // SIGSTOP and SIGCONT, and the same for the whole host.
   void stand_still();
   void continue_after_stop();
   void host_stands_still();
   void go_on();
-  // When it last went on after standing still; none if it never stood still.
+  // When it last ran again after standing still; none if it never stood still.
   std::optional<moment> went_on_at() const { return went_on_at_; }
 
-  // The process is gone, however it went; its sockets are the network's business.
+  // The process has ended, for whatever reason; the network deals with its sockets.
   virtual void die();
 
-  // What the network reports. `end` is this process's side of the connection.
+  // Events from the network. `end` is this process's side of the connection.
   virtual void on_accepted(connection& from, int end, std::uint16_t port) = 0;
   virtual void on_dialed(std::uint64_t dial, connection& to, int end) = 0;
   virtual void on_dial_failed(std::uint64_t dial, const std::string& text) = 0;
@@ -75,8 +75,8 @@ class process {
   virtual std::string why() const = 0;
 
   std::unordered_map<std::uint64_t, std::shared_ptr<connection>> connections;
-  moment heard_by_daemon{};  // its newest word that a daemon read
-  // When a daemon last read a word of it that came after orphan_limit of silence.
+  moment heard_by_daemon{};  // when a daemon read its newest message
+  // Set when a daemon read a message from it that came after orphan_limit of silence.
   std::optional<moment> orphan_until;
 
  protected:

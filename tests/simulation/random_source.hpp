@@ -1,4 +1,4 @@
-// The one source of chance of a simulated world: splitmix64, ours, so that a seed means the same
+// The only random source of a simulated world: our own splitmix64, so that a seed means the same
 // schedule with every standard library.
 //
 // Units: durations are true time.
@@ -33,7 +33,7 @@ class random_source {
     return least + duration(static_cast<duration::rep>(below(span + 1)));
   }
 
-  // An independent stream, so that dropping one fault of a plan does not shift all other chances.
+  // An independent stream, so that leaving out one fault of a plan does not change all other draws.
   random_source fork(std::uint64_t stream) {
     return random_source(state_ ^ (stream * 0xd1342543de82ef95ULL + 0x632be59bd9b4e019ULL));
   }

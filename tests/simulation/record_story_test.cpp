@@ -1,5 +1,5 @@
 // What the record of a daemon that died tells the next one, as stories with the mutants that break
-// them: who was in the newest round, an end that was due, and how the instances before ended.
+// them: which nodes were in the newest round, an end that was due, and how earlier instances ended.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using Catch::Matchers::StartsWith;
 
-// Clocks are up to 1 % off; a write may take a second, and be waited for twice.
+// Clocks are off by up to 1 %; a write may take a second, and two of them may have to finish.
 constexpr duration record_slack = 3s;
 
 // Changes every record before it is kept.
@@ -33,7 +33,7 @@ mutant with_changed_records(std::function<void(core::run_record&)> change) {
   return made;
 }
 
-// Every node seems to be on one and the same host, by name.
+// By their names all nodes seem to be on the same host.
 mutant of_one_host() {
   mutant made;
   made.daemon_event = [](daemon&, core::daemon_event& event) {
@@ -68,9 +68,9 @@ bool lives_in(world& in, instance_id instance) {
   });
 }
 
-// The two who run cannot reach the next daemon; so many newcomers can, when the window is over.
-// Those who come back after it run on, and until then the others wait: also where ranks are exact,
-// and the newcomers have come for those of the two.
+// The two nodes that run cannot reach the next daemon, but `newcomers` other nodes can, when the
+// recovery window is over. The two run on if they come back after it, and until then the others
+// wait, even if ranks are exact and the newcomers have the ranks of the two.
 std::string late_again(std::uint64_t seed, std::uint32_t newcomers, const mutant& mutation = {},
                        rank_policy ranks = rank_policy::hint) {
   schedule plan = with_journal(quiet_schedule(seed, 2), journal_kind::kept);
@@ -103,10 +103,10 @@ std::string late_again(std::uint64_t seed, std::uint32_t newcomers, const mutant
   return unlike<std::uint64_t>("rounds", in.checks().rounds_started(), 1);
 }
 
-// A failure beyond the budget; the daemon dies while the round stops, and in half of the worlds all
-// others with it. No round follows in that instance: whoever has come back leaves with the code of
-// the failure, and what is started again, be it on one host long before the other, is another
-// instance, which has its round as soon as both are there.
+// A failure is beyond the budget. The daemon dies while the round stops, and in half of the worlds
+// all others die with it. No round follows in that instance: nodes that come back leave with the
+// failure's exit code. What is started again, even on one host long before the other, is another
+// instance, which has its round as soon as both nodes are there.
 std::string failed_beyond(std::uint64_t seed, const mutant& mutation = {}) {
   schedule plan = with_journal(quiet_schedule(seed, 2), journal_kind::kept);
   plan.options.mutation = mutation;
@@ -153,9 +153,9 @@ std::string failed_beyond(std::uint64_t seed, const mutant& mutation = {}) {
   return in.violation();
 }
 
-// One of two is cut off; the run goes on without it, fails and is closed, and another node opens
-// the next instance. When that and the daemon are dead, the first one comes back to the next
-// daemon: its instance is over.
+// One of two nodes is cut off; the run goes on without it, fails and is closed, and another node
+// opens the next instance. When that node and the daemon are dead, the first one comes back to the
+// next daemon, and its instance is over.
 std::string back_from_before(std::uint64_t seed, const mutant& mutation = {}) {
   schedule plan = with_journal(quiet_schedule(seed, 2), journal_kind::kept);
   plan.options.mutation = mutation;
@@ -206,7 +206,7 @@ std::string each_seed(std::uint64_t count,
   return "";
 }
 
-// By one of ten.
+// Returns what one of ten seeds has caught.
 std::string caught_by(const std::function<std::string(std::uint64_t)>& play_one) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const std::string wrong = play_one(seed);

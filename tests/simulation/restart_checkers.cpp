@@ -25,7 +25,7 @@ host_id host_of(world& in, const agent& who) {
   return in.agents()[who.index]->where().id;
 }
 
-// The instance that is on there; 0: none.
+// The run's instance at that daemon; 0: none.
 instance_id instance_at(const daemon& by, const std::string& run_id) {
   const core::run* const run = by.run(run_id);
   return run == nullptr ? 0 : run->view({}, 0, 0).instance;
@@ -37,7 +37,7 @@ void restart_checkers::violated(const std::string& text) {
   world_.violated(text);
 }
 
-// What is decided then depends on no connection.
+// If only workers have failed, no decision depends on a connection.
 bool restart_checkers::only_workers_failed() const {
   return world_.faults() == failures_made_;
 }
@@ -84,7 +84,7 @@ void restart_checkers::worker_failed(const worker_group& group, const cause& why
   round.failures.insert(std::move(text));
 }
 
-// By any clock, and whether all its workers ran or not.
+// Quick by any clock, and whether all its workers ran or not.
 bool restart_checkers::is_quick(const round_seen& one) const {
   if (!one.stopped) return false;
   const timers& timing = world_.settings().timing;
@@ -107,7 +107,7 @@ void restart_checkers::check_pause(const worker_group& group, const instance_see
     if (number >= group.round) break;
     last = &round;
     const bool goes_on = instance.rounds.contains(number + 1);
-    // One that was not even begun may have ended the row.
+    // A round that was not even started may have ended the row.
     if (!is_quick(round) || !goes_on) {
       row = 0;
     } else if (is_charged(instance.rounds, number)) {
@@ -125,7 +125,8 @@ void restart_checkers::check_pause(const worker_group& group, const instance_see
            " after the stop, and " + std::to_string(row) + " in a row have failed quickly");
 }
 
-// Words and numbers of a failure may be alike by chance; what is not cannot be.
+// Texts and codes of two failures may be alike by chance; failures that differ cannot be taken for
+// alike.
 void restart_checkers::run_closed(const core::run_view& view) {
   const instance_seen& instance = instances_[view.instance];
   if (!has(view.why, "--max-quick-failures") || instance.daemons.size() > 1) return;
@@ -173,7 +174,7 @@ void restart_checkers::refused(const agent& whom, const daemon& by, const std::s
              std::to_string(failed) + " rounds");
 }
 
-// While a round of enough nodes runs without it, it is to be refused.
+// While a round of enough nodes runs without it, it has to be refused.
 void restart_checkers::greeted(const agent& whom, const daemon& by) {
   const bool is_any_left_out =
       std::any_of(instances_.begin(), instances_.end(),
@@ -193,7 +194,7 @@ void restart_checkers::check_left_out(const worker_group& group, instance_seen& 
   instance.left_out.erase(group.host);
 }
 
-// Rounds before this one in which none but its workers failed, and that were charged.
+// Earlier rounds that were charged and in which only workers of this host failed.
 std::uint32_t restart_checkers::surely_first(const instance_seen& instance, host_id host,
                                              round_number before) const {
   std::uint32_t count = 0;
@@ -205,8 +206,8 @@ std::uint32_t restart_checkers::surely_first(const instance_seen& instance, host
   return count;
 }
 
-// A node that failed too often in the round before has no part in this one beside enough that
-// were in both.
+// A node that had failed too often in the round before takes no part in this one, if enough of its
+// nodes were in both.
 void restart_checkers::check_stays(const instance_seen& instance, round_number round) {
   const std::uint32_t most = world_.settings().node_failures_max;
   const auto before = instance.rounds.find(round - 1);

@@ -1,16 +1,17 @@
-// The checkers of the rules on restarts (rendezvous/DESIGN.md, rules 12 to 14), fed as
-// checkers.hpp is, and those of refusals.
+// The checkers of the rules on restarts (rendezvous/DESIGN.md, rules 12 to 14) and of refusals.
+// They are told of the same events as those of checkers.hpp.
 //
-//   pause     from the second failure in a row on that surely was a quick one, the next round waits
-//   given up  only after --max-quick-failures rounds that may have failed alike
-//   left out  by --max-node-failures is only who had as many rounds in which its workers failed;
-//             who surely failed first so often is; and it is not placed again where others are
-//             enough
+//   pause     from the second failure in a row on that certainly was a quick one, the next round
+//             waits
+//   given up  a run is given up only after --max-quick-failures rounds that may have failed alike
+//   left out  a node is left out only if its workers failed in --max-node-failures rounds; one that
+//             certainly failed first so often is left out; and it is not placed again if the others
+//             are enough
 //   health    a node whose check has found something is in no round that has enough others
-//   refused   who leaves with 78 was refused; as one too many only where the run is full
+//   refused   an agent that leaves with 78 was refused; as one too many only if the run is full
 //
-// What is sure is little: rounds of an instance that knew one daemon; and, of whom is left out, a
-// world in which nothing but workers has failed so far.
+// A checker says only what is certain: of rounds whose instance had one daemon and, about nodes
+// that are left out, as long as only workers have failed in the world.
 #pragma once
 
 #include "rendezvous/core/messages/messages.hpp"
@@ -35,7 +36,8 @@ class restart_checkers {
 
   void order_sent(const daemon& by, const desired& order);
   void group_started(const worker_group& group);
-  // By itself: neither asked nor killed. `made`: by a fault, and not by another worker's end.
+  // It ended by itself, neither asked nor killed. `made`: because of a fault, not of another
+  // worker's end.
   void worker_failed(const worker_group& group, const cause& why);
   void failure_made() { ++failures_made_; }
   void start_failed(instance_id instance) { instances_[instance].has_slow_start = true; }
@@ -52,9 +54,9 @@ class restart_checkers {
     std::uint32_t restarts_used = 0;
     assignment common;
     std::map<session_id, host_id> members;
-    std::uint32_t ill = 0;  // of those: for longer than a choice can have been unaware of
+    std::uint32_t ill = 0;  // of those: for so long that the choice must have known it
     std::map<host_id, std::uint32_t> failed;  // workers
-    std::set<std::string> failures;           // what is alike is one
+    std::set<std::string> failures;           // alike failures count as one
     bool has_effects = false;
   };
   struct instance_seen {

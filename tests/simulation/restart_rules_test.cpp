@@ -1,5 +1,5 @@
-// The rules on restarts, played: pauses, whoever is left out, and is needed again; and mutants that
-// their checkers catch, as mutant_test.cpp.
+// The rules on restarts: pauses, nodes that are left out and needed again; and mutants that their
+// checkers catch, like those in mutant_test.cpp.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -26,7 +26,8 @@ schedule failing_soon(std::uint64_t seed) {
   return made;
 }
 
-// Workers of the first host fail first, twice; then one of the second. No other follows.
+// Workers of the first host fail first, twice; then one of the second host. No other failure
+// follows.
 schedule one_is_ill(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 3);
   run_settings& settings = made.options.settings;
@@ -45,7 +46,7 @@ schedule one_is_ill_of_one_name(std::uint64_t seed) {
   return made;
 }
 
-// And then another one dies: without the first they are too few.
+// Then another node dies, and without the first one too few are left.
 schedule ill_and_needed(std::uint64_t seed) {
   schedule made = one_is_ill(seed);
   made.faults[2] = fault_of(fault_kind::kill_agent, 6s, 2);
@@ -54,7 +55,7 @@ schedule ill_and_needed(std::uint64_t seed) {
   return made;
 }
 
-// The daemon lives in the first.
+// The daemon lives in the first host's agent.
 schedule ill_host_of_the_daemon(std::uint64_t seed) {
   schedule made = ill_and_needed(seed);
   made.embedded = made.options.embeds = true;
@@ -81,7 +82,7 @@ schedule failing_in_other_ways(std::uint64_t seed) {
   return made;
 }
 
-// What agents say on their way to the daemon.
+// Changes messages of agents on their way to the daemon.
 mutant with_words(std::function<void(core::agent_said&)> change) {
   mutant made;
   made.daemon_event = [change](daemon&, core::daemon_event& event) {
@@ -168,7 +169,8 @@ TEST_CASE("mutant: an agent leaves as though it had been refused") {
   REQUIRE_THAT(caught(rude, 5, with_a_spare_that_comes), StartsWith("refused:"));
 }
 
-// The rounds: two fail on it, one without it, and one with it when another is dead.
+// There are four rounds: two fail on it, one runs without it, and one with it when another node is
+// dead.
 TEST_CASE("a node that was left out steps in when the others are too few") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const outcome again = play(ill_and_needed(seed));

@@ -14,7 +14,7 @@ duration milliseconds(std::uint64_t count) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(count));
 }
 
-// Most go on whatever fails, as nearly all that happens here happens within seconds of a start.
+// Most runs go on whatever fails, because nearly everything here happens within seconds of a start.
 void draw_restart_rules(run_settings& settings, random_source random) {
   settings.quick_failures_max =
       random.chance(90) ? 0 : static_cast<std::uint32_t>(1 + random.below(3));
@@ -23,7 +23,7 @@ void draw_restart_rules(run_settings& settings, random_source random) {
   settings.timing.startup_window = milliseconds(random.below(10'000));
   settings.timing.backoff_max = random.chance(50) ? 0ms : milliseconds(random.below(4000));
   settings.timing.restart_window = random.chance(50) ? 0ms : milliseconds(500 + random.below(5000));
-  // So that it matters.
+  // So that the window matters.
   if (settings.timing.restart_window > 0ms && random.chance(50))
     settings.restarts_max = static_cast<std::uint32_t>(random.below(4));
 }
@@ -90,7 +90,7 @@ schedule random_schedule(std::uint64_t seed) {
   for (std::uint32_t index = 0; index < made.nodes; ++index)
     made.worker_counts.push_back(static_cast<std::uint32_t>(1 + random.below(3)));
   made.daemon_on_first_host = random.chance(25);
-  // Now and then it takes hours, of which most are quiet.
+  // Now and then a schedule takes hours, most of which are quiet.
   const bool lasts_hours = random.below(2000) == 0;
   const duration last =
       lasts_hours ? random.between(1h, 2h) : random.between(1s, 4 * settings.timing.node_timeout);

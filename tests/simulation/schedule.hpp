@@ -1,8 +1,8 @@
 // A schedule is a world's settings and its faults with their moments, drawn from one seed or
-// written down by hand; `play` runs it to the end and says what was violated.
+// written by hand; `play` runs it to the end and says what was violated.
 //
-// After the last fault everything heals, and then a round of enough nodes must run within a bound;
-// after that the training ends, and then every agent must leave.
+// After the last fault everything heals, and a round of enough nodes must be running within a
+// bound. After that the training ends, and every agent must leave.
 //
 // Thread rule: one thread; plays are independent of each other.
 #pragma once
@@ -21,13 +21,14 @@ struct schedule {
   std::uint32_t nodes = 3;  // agents at the beginning, on hosts 1.. (the daemon has host 0)
   std::vector<std::uint32_t> worker_counts;
   bool daemon_on_first_host = false;
-  // No daemon of its own: the agent on the first host hosts one, and so does who follows it there.
+  // There is no separate daemon: the agent on the first host hosts one, and so does each agent that
+  // follows it there.
   bool embedded = false;
-  // More than one: agents belong to one run id after the other, all on one daemon.
+  // If more than one, the agents are spread over that many run ids in turn, all on one daemon.
   std::uint32_t run_ids = 1;
-  // Agents have one role after the other.
+  // The agents are given that many roles in turn.
   std::uint32_t roles = 1;
-  // Once all runs again, nothing happens for so long, and nothing may come of it.
+  // For how long nothing happens once everything runs again; nothing may change in that time.
   duration calm{};
   std::vector<fault> faults;
   moment heal_at{};
@@ -54,14 +55,14 @@ struct outcome {
 schedule random_schedule(std::uint64_t seed);
 outcome play(const schedule& plan, bool tracing = false);
 
-// The longest that healing may take, with what a round may wait
-// for besides: a last call, a recovering daemon, an orphaned round.
-// `orphaned`: of some round nobody may be left, and a daemon waits for them.
+// The longest that healing may take, including what a round may have to wait for: a last call, a
+// recovering daemon, an orphaned round. `orphaned`: there may be a round of which no member is
+// left, for which a daemon waits.
 duration recovery_bound(const run_settings& settings, bool orphaned = true);
 
 std::string to_text(const schedule& plan);
 
-// Leaves out faults, one by one, for as long as the rest still violates something.
+// Leaves out faults, one by one, as long as the rest still violates something.
 schedule shrink(schedule failing);
 
 }  // namespace ddprun::simulation

@@ -1,5 +1,5 @@
-// Somebody mistypes an option on one node, before the first round: that node is told so at once,
-// and the others wait on for those who are still to come.
+// A person mistypes an option on one node before the first round: that node is told so at once, and
+// the others go on waiting for the nodes that are still missing.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t settings_nodes = 3;
 
-// The daemon lives in the agent of host 0, which may be started last but one: whoever is quick, and
-// wherever the odd one is among them, it is the one that leaves.
+// The daemon lives in the agent of host 0, which may be started last but one. In whatever order the
+// nodes come, the node with the other settings is the one that leaves.
 std::string play_two_settings(std::uint64_t seed) {
   world_options options = quiet_schedule(seed, settings_nodes).options;
   options.embeds = true;

@@ -165,7 +165,7 @@ void agent::apply(const core::check_node& effect) {
                world_.health_chances().between(duration::zero(), world_.health().check_most));
 }
 
-// One that is ill is looked at again, whether it waits or not.
+// An unhealthy node is checked again, whether it waits or not.
 void agent::look_at_node(round_number round, duration after) {
   world_.time().after(after, [=, this, look = looks_] {
     post([=, this] {
@@ -298,19 +298,20 @@ void agent::await_judgement(moment when) {
   });
 }
 
-// What was sent is heard at once. A host that stands still takes the guardian with it, which then
+// What was sent is read at once. If the whole host stands still, so does the guardian, which then
 // waits for a beat.
 void agent::judge(time_point limit) {
   const duration grace = 2 * greeting_.settings.timing.heartbeat_interval;
   const time_point due = limit + launcher::life_limit::margin;
   if (host_.standing_still) return await_judgement(world_.now() + grace);
   if (local_now() < due) return await_judgement(host_.clock.true_time(due) + 1us);
-  if (!standing_still()) return;  // it knows the moment itself
+  if (!standing_still()) return;  // it knows its limit itself
   was_struck_ = true;
   world_.guardian_strikes(*this);
 }
 
-// One that was struck has lost its membership: see launcher/process/guardian_process.cpp.
+// An agent whose workers the guardian has killed has lost its membership: see
+// launcher/process/guardian_process.cpp.
 guardian_word agent::last_word() const {
   guardian_word word{greeting_.run_id, greeting_.session};
   const auto membership = machine_.group_rank_of_workers();

@@ -1,5 +1,5 @@
-// A simulated agent: the shell round core::agent that the real agent is, over simulated sockets
-// and workers.  Its guardian outlives it: kills its workers and gives its word to the daemon.
+// A simulated agent: a shell around core::agent, like the real agent, with simulated sockets and
+// workers.  Its guardian outlives it, kills its workers, and reports its death to the daemon.
 //
 // Ownership: the world owns it.
 #pragma once
@@ -17,15 +17,15 @@ namespace ddprun::simulation {
 
 class daemon;
 
-// What a person writes on an agent's command line.
+// What a person gives on an agent's command line.
 struct agent_wish {
   std::uint32_t worker_count = 2;
   std::string run_id = "train";
   std::string role = "default";
-  std::string label;                     // explicit, where it is not empty
+  std::string label;                     // given by the user; empty: none
   std::optional<run_settings> settings;  // none: the world's
-  std::string job;        // what it is of in truth; empty: it does not say what it starts
-  std::string arguments;  // by which nodes of one job may differ
+  std::string job;                       // its real one; empty: it does not say what it starts
+  std::string arguments;                 // which nodes of one job may have differently
 };
 
 class agent final : public process {
@@ -34,29 +34,32 @@ class agent final : public process {
 
   void begin();
   void step(const core::agent_event& event);
-  void step_unchanged(const core::agent_event& event);  // past the mutant
-  // Until when its guardian, which does not stand still with it, lets its workers live.
+  void step_unchanged(const core::agent_event& event);  // without the mutant
+  // Until when its guardian lets its workers live if it stands still and the guardian does not.
   const std::optional<time_point>& limit_of_workers() const { return limit_of_workers_; }
 
   const hello& greeting() const { return greeting_; }
   session_id session() const { return greeting_.session; }
   const std::optional<core::leave>& left() const { return left_; }
   bool connected() const { return daemon_ != nullptr; }
-  // The daemon inside this process, if it is one; it ends with it.
+  // The daemon inside this process, which ends with it; null: none.
   daemon* hosted = nullptr;
-  // The end of its run can reach it: it was not refused, nor gave up looking for a daemon.
+  // Whether it can still be told the end of its run: it was not refused, and has not given up
+  // looking for a daemon.
   bool hears_of_the_end() const { return told_by_ != 0 && left_ && left_->exit_code != 1; }
-  // The daemon that said the newest word, by its index; 0: none ever spoke.
+  // The index of the daemon from which the newest message came; 0: there was none.
   std::uint64_t told_by() const { return told_by_; }
-  // Where it reached a daemon last; what its guardian knows. Empty: nowhere, or inside itself.
+  // Where it reached a daemon last, which its guardian knows. Empty: nowhere, or in its own
+  // process.
   const std::string& daemon_address() const { return daemon_address_; }
-  // What its guardian says of it, to that daemon or, where it lived inside itself, to the next.
+  // The guardian's report of its death, to that daemon or, if the daemon lived in the agent, to the
+  // next one.
   guardian_word last_word() const;
   bool had_daemon_inside() const { return had_daemon_inside_; }
   connection* daemon_connection() const { return daemon_.get(); }
   connection* tether() const { return tether_.get(); }
   const core::agent& machine() const { return machine_; }
-  // The highest that it has read.
+  // The highest numbers that it has read.
   struct news {
     std::uint32_t restarts_used = 0;
     std::map<std::uint64_t, round_number> rounds;  // by the daemon that named them
@@ -64,11 +67,11 @@ class agent final : public process {
   news told(instance_id instance) const;
   std::string why() const override { return machine_.why(local_now()); }
   std::uint64_t index = 0;
-  std::string job;                      // what it is of in truth
+  std::string job;                      // the job that it really belongs to
   bool asked_to_leave = false;          // a signal was sent to it
-  bool deaf = false;                    // reads answers, and nothing else that the daemon says
-  bool is_stuck = false;                // a worker of it never ends
-  std::optional<moment> ill_since;      // as it was told by its own check
+  bool deaf = false;                    // reads acks, and no other message of the daemon
+  bool is_stuck = false;                // one of its workers never ends
+  std::optional<moment> ill_since;      // according to its own check
   std::shared_ptr<worker_group> group;  // its newest
 
   void on_accepted(connection& from, int end, std::uint16_t port) override;
@@ -110,7 +113,7 @@ class agent final : public process {
   hello greeting_;
   core::agent machine_;
   std::string daemon_address_;
-  bool had_daemon_inside_ = false;  // when it reached one last
+  bool had_daemon_inside_ = false;  // when it last reached a daemon
   std::uint64_t told_by_ = 0;
   std::shared_ptr<connection> daemon_;
   std::uint64_t daemon_dial_ = 0;
@@ -126,12 +129,13 @@ class agent final : public process {
   std::map<std::uint64_t, bool> attached_;
   std::optional<core::leave> left_;
   std::optional<time_point> limit_of_workers_;
-  bool was_struck_ = false;  // by its guardian, and does not know it yet
+  bool was_struck_ = false;  // its guardian has killed its workers, and it does not know yet
   std::map<instance_id, news> told_;
-  std::uint64_t looks_ = 0;  // at its node: a check ends those before
+  std::uint64_t looks_ = 0;  // checks of its node; a new one ends earlier ones
 };
 
-// Kills the workers of a dead agent and says so to the daemon, again and again until it is heard.
+// Kills the workers of a dead agent and reports that to the daemon, again and again until the
+// daemon has read it.
 class guardian final : public process {
  public:
   guardian(world& in, host& on, agent& of);

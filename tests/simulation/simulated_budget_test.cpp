@@ -1,5 +1,5 @@
-// What is charged, exactly: after each single event of a story the restarts, the node losses and
-// the rounds are those of the truth, neither more nor less.
+// What is charged, exactly: after each event of a story the restarts, the node losses and the
+// rounds are exactly as many as there should be.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -30,7 +30,7 @@ class budget_story {
       in_.start_agent(in_.add_host());
   }
 
-  // What has happened, or nothing when all is as it is due.
+  // Returns what is wrong; empty if everything is as it should be.
   std::string check(const std::string& what, std::uint32_t least) {
     if (!in_.run_until_true([&] { return in_.checks().any_full(least); }, 60s))
       return what + ": no round; " + in_.violation();
@@ -91,7 +91,7 @@ class budget_story {
         in_.run_for(random.between(0ms, 2s));
         in_.start_daemon(*daemon_host_);
         in_.run_for(3s);
-        due_.losses = 0;  // no daemon knows of an earlier one's
+        due_.losses = 0;  // no daemon knows of those before it started
         return "the daemon is restarted";
       case 5:
         in_.fail_next_start(in_.host_at(host));
@@ -116,10 +116,10 @@ class budget_story {
 std::string charged_wrongly(std::uint64_t seed, const mutant& mutation = {}) {
   schedule plan = quiet_schedule(seed, nodes);
   plan.options.mutation = mutation;
-  plan.options.settings.spares_max = 2;  // who comes back is there before its loss is known
+  plan.options.settings.spares_max = 2;  // a node may be back before its loss is known
   plan.options.settings.restarts_max = plan.options.settings.node_losses_max = 50;
   if (seed % 2 == 0) plan.options.habits.collateral_percent = 0;
-  // The first death is noticed before another one follows from it.
+  // The first death is noticed before another death follows from it.
   plan.options.habits.collateral_least = 2ms;
   random_source random = random_source(seed).fork(61);
   budget_story told(plan);

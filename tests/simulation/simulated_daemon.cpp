@@ -35,7 +35,7 @@ void daemon::begin() {
   arm();
 }
 
-// One that finds its disk silent goes on without a journal.
+// A daemon whose disk does not answer goes on without a journal.
 void daemon::open_journal(core::daemon_options& options) {
   state_folder* const folder = world_.folder_of(host_);
   if (folder == nullptr) return;
@@ -175,7 +175,7 @@ void daemon::step_unchanged(const core::daemon_event& event, core::daemon_effect
   machine_->step(event, local_now(), effects);
 }
 
-// And again where it is known later that all had succeeded.
+// It is told again if it becomes known later that all had succeeded.
 void daemon::tell_of_closed_runs() {
   std::vector<core::run_view> fresh;
   std::map<std::string, int> closed;
@@ -225,7 +225,7 @@ void daemon::apply(const core::daemon_effects& effects) {
   }
 }
 
-// A peer whose queue has stood still for too long is cut off, never buffered.
+// A peer whose queue has not moved for too long is cut off; nothing is buffered for it.
 void daemon::cut_off_who_does_not_read() {
   std::vector<connection_id> stuck;
   for (const auto& [id, each] : peers_) {
@@ -254,7 +254,7 @@ void daemon::on_message(connection& from, int, const payload& message) {
   if (world_.now() - speaker.heard_by_daemon >= orphan - orphan / 50)
     speaker.orphan_until = world_.now();
   speaker.heard_by_daemon = world_.now();
-  // Its own agent reaches an embedded daemon over the loopback.
+  // An embedded daemon is reached by its own agent over the loopback.
   const bool within = inside_ != nullptr && &speaker == inside_;
   core::agent_said said{from.id, std::get<agent_message>(message),
                         within ? "127.0.0.1" : world_.host_at(from.ends[0].host).address,

@@ -1,7 +1,7 @@
-// A simulated daemon: core::daemon, as server/daemon_shell has it, over simulated sockets. Of an
-// earlier daemon it remembers what its journal has kept; without one, nothing. One that is embedded
-// lives in an agent's process, on a thread of its own: it stands still and ends with that process,
-// not with that agent's loop.
+// A simulated daemon: core::daemon, run as server/daemon_shell runs it, over simulated sockets. It
+// knows of an earlier daemon what the journal has kept; without a journal, nothing. An embedded
+// daemon lives in an agent's process, on a thread of its own: it stands still and ends with that
+// process, not with that agent's loop.
 //
 // Ownership: the world owns it.
 #pragma once
@@ -25,33 +25,33 @@ class agent;
 
 class daemon final : public process {
  public:
-  // `inside`: embedded in that agent; none: a program of its own.
+  // `inside`: the agent that it is embedded in; null: it is a process of its own.
   daemon(world& in, host& on, agent* inside = nullptr);
 
   void begin();
   void step(const core::daemon_event& event);
-  // Past the mutant; what comes of it is added to `effects`.
+  // Steps the machine without the mutant, and appends its effects to `effects`.
   void step_unchanged(const core::daemon_event& event, core::daemon_effects& effects);
   void operator_stops();
-  // Its agent leaves: the process lasts until nobody is connected, or for `limit`.
+  // Its agent leaves: the process stays until no agent is connected, or for `limit`.
   void linger(duration limit);
   agent* inside() const { return inside_; }
-  // The machine of a run id; none before the first hello.
+  // The machine of a run id; null before the first hello.
   const core::run* run(const std::string& run_id = "train") const { return machine_->find(run_id); }
   std::string why() const override;
   std::set<session_id> sessions_joined() const;
   bool has_heard(session_id who) const;  // ever
-  // Somebody has come to it with that instance, and not as one who joins anew.
+  // Whether that session has come to it with that instance, and not as a newcomer.
   bool was_brought(session_id by, instance_id instance) const {
     return brought_.contains({by, instance});
   }
-  // It has closed that instance, or knows that an earlier one has.
+  // Whether it has closed that instance, or knows that an earlier daemon has.
   bool has_closed(instance_id instance) const;
-  // Somebody of that instance had spoken to it before it placed anybody of the other one.
+  // Whether it had heard from a node of that instance before it placed a node of the other one.
   bool knew_of(instance_id instance, instance_id placed) const;
-  // The newest round of it that it has chosen, or heard of.
+  // The newest round of that instance that it has chosen or heard of.
   round_number newest_known(instance_id instance) const;
-  // Also of a connection that has just ended.
+  // This also finds the session of a connection that has just ended.
   session_id session_of(connection_id which) const;
   std::uint64_t index = 0;
 
@@ -84,7 +84,7 @@ class daemon final : public process {
   std::optional<core::daemon> machine_;  // from `begin` on
   std::unique_ptr<journal> journal_;
   time_point sweep_;
-  std::map<std::string, int> closed_with_;  // by run id: the last told of
+  std::map<std::string, int> closed_with_;  // by run id, as announced last
   std::map<connection_id, peer> peers_;
   std::map<connection_id, session_id> sessions_;
   std::set<std::pair<session_id, instance_id>> brought_;

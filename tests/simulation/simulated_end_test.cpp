@@ -1,5 +1,5 @@
-// The ends of a run that take more than one thing at once: a signal to a node's whole cgroup,
-// workers that nothing ends, a node that obeys nobody, success while daemons come and go.
+// Ends of a run at which several things happen at once: a signal to a node's whole cgroup, workers
+// that nothing ends, a node that obeys no order, success while daemons come and go.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -12,7 +12,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Everybody gets it within some milliseconds, the workers or the agent first; one node or all.
+// All processes of one node, or of all nodes, get the signal within some milliseconds, the workers
+// or the agent first.
 schedule to_cgroups(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 3);
   random_source random = random_source(seed).fork(41);
@@ -28,7 +29,7 @@ schedule to_cgroups(std::uint64_t seed) {
   return made;
 }
 
-// One node's worker never ends; then the round must end for another reason.
+// One node's worker never ends, and then the round has to end for another reason.
 schedule stuck(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 3);
   random_source random = random_source(seed).fork(42);
@@ -54,7 +55,7 @@ schedule deaf(std::uint64_t seed) {
   return made;
 }
 
-// All succeed; the daemon dies about then, and connections break.
+// All succeed; at about that time the daemon dies, and connections break.
 schedule succeeding(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 3);
   random_source random = random_source(seed).fork(44);

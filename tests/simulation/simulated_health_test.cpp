@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using Catch::Matchers::StartsWith;
 
-// Of four nodes two are enough, and each failure may find some of them ill.
+// Two of four nodes are enough, and at each failure some of them may be found unhealthy.
 schedule some_are_ill(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 4);
   made.options.settings.nodes_min = 2;
@@ -26,7 +26,7 @@ schedule some_are_ill(std::uint64_t seed) {
   return made;
 }
 
-// All are needed, whatever their checks say.
+// All nodes are needed, whatever their checks say.
 schedule all_are_needed(std::uint64_t seed) {
   schedule made = some_are_ill(seed);
   made.options.settings.nodes_min = 4;

@@ -1,6 +1,6 @@
-// Two jobs at one endpoint, one after the other, neither of which has a run id of its own: the
-// daemon of the first dies with the agent that it lived in, others of it dial on, and the second is
-// started in its place. Nodes of one job differ in arguments.
+// Two jobs at one endpoint, one after the other, neither of which has a run id of its own. The
+// first job's daemon dies with the agent that it lived in, other agents of that job go on dialling,
+// and the second job is started at the same endpoint. Nodes of one job differ in their arguments.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -55,7 +55,7 @@ struct two_jobs {
     });
   }
 
-  // Of the first job a worker has failed, which is charged, and the host of the daemon dies.
+  // A worker of the first job has failed, which is charged, and the daemon's host dies.
   std::string play(duration patience) {
     const std::vector<agent*> first = start("first");
     if (!in.run_until_true([&] { return runs(first); }, 30s)) return "the first job does not run";
@@ -66,7 +66,7 @@ struct two_jobs {
     }
     in.run_for(random.between(0ms, 8s));
     const std::vector<agent*> second = start("second");
-    // No node of the first is waited for.
+    // The second job does not wait for nodes of the first.
     if (!in.run_until_true([&] { return runs(second) || in.over(); }, patience)) {
       return in.violation() + "the second job does not run: " + in.current_daemon()->why();
     }
@@ -96,7 +96,7 @@ std::string first_breach(std::uint64_t count, const mutant& broken, duration pat
   return "nothing";
 }
 
-// What agents say on their way to the daemon.
+// Changes messages of agents on their way to the daemon.
 mutant silent_about_jobs() {
   mutant made;
   made.daemon_event = [](daemon&, core::daemon_event& event) {

@@ -99,7 +99,7 @@ void journal::begin_write() {
 void journal::end_write(bool failed) {
   if (ended_) return;
   if (!failed) folder_.write(writing_);
-  // What has come since is newer.
+  // Changes that have come since are newer, and win.
   if (failed) waiting_.merge(writing_);
   writing_.clear();
   daemon_.post([=, this, number = writing_to_] { settle(number, failed); });

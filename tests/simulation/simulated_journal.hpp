@@ -1,10 +1,9 @@
-// What a simulated daemon keeps on its host's disk, and how that fares: writes take their time, a
-// daemon dies in the middle of one, a disk fails, a folder is deleted or an old copy of it put
-// back.
+// What a simulated daemon keeps on its host's disk, and what may happen to it: writes take time, a
+// daemon dies in the middle of one, a disk fails, the folder is deleted or replaced by an old copy.
 //
-// As the real one (rendezvous/journal): what comes while a write is under way goes into the next
-// one together; one that fails, or takes longer than a second, is said to be done with, and tried
-// again.
+// Like the real journal (rendezvous/journal), it writes all changes that arrive during a write
+// together in the next one. If a write fails, or takes longer than a second, the daemon is told not
+// to wait for it, and it is tried again.
 //
 // Ownership: the world owns folders, a daemon its journal.
 #pragma once
@@ -26,9 +25,9 @@ class daemon;
 
 enum class journal_kind {
   none,         // daemons keep nothing
-  kept,         // what is written lasts
+  kept,         // what was written is never lost
   lost,         // now and then it is deleted when a daemon ends
-  rolled_back,  // now and then it is as it was once, when a daemon ends
+  rolled_back,  // now and then an old copy replaces it when a daemon ends
   failing,      // for a while, or for good, nothing can be written, or nothing answers
 };
 const char* to_text(journal_kind kind);
@@ -44,15 +43,15 @@ class state_folder {
   const records& found() const { return newest_; }
   void write(const changes& what);
   void daemon_ended();
-  // Never for longer than it is waited for, unless it fails.
+  // Never longer than the daemon waits for it, unless the disk fails.
   duration writing_takes();
   bool fails(moment now) const { return now >= fails_from_ && now < fails_until_; }
   bool hangs(moment now) const { return fails(now) && hangs_; }
   moment fails_until() const { return fails_until_; }
   random_source& random() { return random_; }
-  // A daemon ends, or begins, and could not write.
+  // A daemon ended, or started, and could not write.
   void miss_changes() { ++tampered_; }
-  // It was deleted, put back from an old copy, or could not be written, so often.
+  // How often it was deleted, replaced by an old copy, or could not be written.
   std::uint64_t tampered() const { return tampered_; }
 
  private:
@@ -72,7 +71,8 @@ class journal {
   journal(world& in, daemon& of, state_folder& on) : world_(in), daemon_(of), folder_(on) {}
 
   void keep(const core::persist_run_record& change);
-  // The daemon ends. Killed in the middle of a write, that has been done or has not.
+  // The daemon ends. If it is killed in the middle of a write, that write may or may not be on
+  // disk.
   void end(bool killed);
 
  private:

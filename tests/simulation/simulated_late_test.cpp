@@ -1,5 +1,5 @@
-// Nodes that come late to a daemon that was restarted: those of a newer round than it has found,
-// and those that stood still while their round went on without them.
+// Nodes that come late to a restarted daemon: nodes of a newer round than it has found, and nodes
+// that stood still while their round went on without them.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -36,8 +36,8 @@ schedule newer_round(std::uint64_t seed) {
   return made;
 }
 
-// One is lost as it stands still; when it goes on, the daemon has been started again, and the
-// leader of the round that is on may stand still, too.
+// One node is lost because it stands still. When it runs again, the daemon has been started again,
+// and the leader of the running round may stand still, too.
 schedule thawed(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, 3);
   random_source random = random_source(seed).fork(62);
@@ -58,7 +58,7 @@ schedule thawed(std::uint64_t seed) {
   return made;
 }
 
-// The whole machine, and its clock: it cannot know.
+// The whole machine stands still, and its clock with it, so the node cannot know.
 schedule paused(std::uint64_t seed) {
   schedule made = thawed(seed);
   made.faults.front().kind = fault_kind::freeze_host;

@@ -213,7 +213,8 @@ void network::pump(connection& over, int end) {
   }
 }
 
-// The connection is over for this end, and its process hears of it after what it has yet to read.
+// The connection has ended for this end, and its process learns of that after it has read what is
+// left.
 void network::reset(const std::shared_ptr<connection>& which, int end, const std::string& text) {
   connection::endpoint& here = which->ends[static_cast<std::size_t>(end)];
   here.forgotten = true;
@@ -281,7 +282,8 @@ void network::break_connection(connection& which, bool both_hear) {
       const duration heard = std::max(from.last_arrival - world_.now(), duration::zero()) + delay();
       world_.time().after(heard, [=, this] { reset(self, 1 - end, "Connection reset by peer"); });
     } else {
-      // This way the path has forgotten the connection: whatever is still sent over it is lost.
+      // In this direction the path has forgotten the connection, so whatever is still sent over it
+      // is lost.
       world_.trace([&] { return "half-open " + std::to_string(which.id); });
     }
   }
@@ -305,8 +307,8 @@ void network::islands_changed() {
   release_held();
 }
 
-// What a silent link held comes through after the kernel's next retransmission, in order; now and
-// then the path has forgotten the connection meanwhile, and answers with a reset.
+// What a silent link has held arrives in order after the kernel's next retransmission. Now and then
+// the path has forgotten the connection in the meantime, and answers with a reset.
 void network::release_held() {
   const auto holding = std::exchange(holding_, {});
   for (const auto& [id, weak] : holding) {

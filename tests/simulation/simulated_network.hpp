@@ -1,10 +1,11 @@
-// The simulated network: TCP connections as two processes see them, over links that delay, cut,
-// go silent one way or both, and forget.
+// The simulated network: TCP connections as two processes see them, over links that delay, break,
+// go silent in one direction or both, and forget connections.
 //
-// A message sent is in flight, then at the receiver's kernel, then read. Until `window` of them are
-// unread it is sent at once; beyond that it waits in the sender's outbox, where the newest state
-// replaces an older one. A break loses any suffix of what is in flight, each way; each end may hear
-// of it or not (half-open). A silent link holds what is sent until it heals.
+// A message that was sent is in flight, then in the receiver's kernel, then read. As long as fewer
+// than `window` messages are unread, it is sent at once; otherwise it waits in the sender's outbox,
+// where the newest state replaces an older one. A break loses any suffix of what is in flight in
+// each direction; each end may notice it or not (half-open). A silent link holds what is sent until
+// it heals.
 #pragma once
 
 #include "tests/simulation/process.hpp"
@@ -26,11 +27,11 @@ struct connection : std::enable_shared_from_this<connection> {
     process* owner = nullptr;
     host_id host = 0;
     bool open = true;        // the process still holds it
-    bool forgotten = false;  // the kernel knows it no more: what arrives is answered by a reset
+    bool forgotten = false;  // the kernel no longer knows it, and answers what arrives with a reset
     bool closing = false;    // flush, then FIN
     std::deque<parcel> outbox;
     moment stuck_since{};
-    std::size_t unread = 0;  // of what this end sent, at the other
+    std::size_t unread = 0;  // sent by this end, at the other
     std::uint64_t sent = 0;
     std::uint64_t lost_from = ~0ULL;  // of what this end sent
     std::uint64_t arrived = 0;
@@ -50,14 +51,14 @@ class network {
   void listen(process& by, host_id host, std::uint16_t port);
   void stop_listening(host_id host, std::uint16_t port);
   bool is_taken(host_id host, std::uint16_t port) const;
-  // Answered by on_dialed or on_dial_failed of `from`, with the number that this returns.
+  // Leads to on_dialed or on_dial_failed of `from`, with the number that this returns.
   std::uint64_t dial(process& from, const std::string& address, std::uint16_t port);
   void forget_dial(std::uint64_t dial) { dials_.erase(dial); }
 
   void send(connection& over, int end, payload message);
-  // Flushes, then FIN. The closer hears nothing more.
+  // Sends what is queued, then FIN. The process that closes gets no more events.
   void close(connection& which, int end);
-  // The kernel closes all sockets of a dead process: FINs, or resets that lose a suffix.
+  // The kernel closes all sockets of a dead process, with FINs, or with resets that lose a suffix.
   void process_died(process& who, bool host_lost_power);
 
   // Faults.

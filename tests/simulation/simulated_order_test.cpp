@@ -1,5 +1,5 @@
-// All orders of the six ways in which a run can come to its end: a node succeeds, a worker fails, a
-// node is lost, one drains, SIGTERM goes to all, and the connections break that carry the close.
+// All orders of six events at the end of a run: a node succeeds, a worker fails, a node is lost,
+// one drains, SIGTERM goes to all, and the connections that carry the close break.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 

@@ -21,7 +21,7 @@ bool plays_one() {
   return std::getenv("DDPRUN_SIMULATION_SEED") != nullptr;
 }
 
-// A complete round, ready for what the story does to it. With one seed its transcript is printed.
+// A complete round, ready for the story. If a single seed is run, its transcript is printed.
 struct running_world {
   explicit running_world(schedule plan) : in(traced(plan.options)) {
     daemon_host = &in.add_host();
@@ -84,7 +84,8 @@ TEST_CASE("one root cause costs one restart, in whatever order its effects are r
   for (std::uint64_t seed = seed_first(); seed < seed_end(500); ++seed) {
     schedule plan = quiet_schedule(seed, 4);
     plan.options.double_percent = 50;
-    // The first death is noticed before another one follows from it; it may be told long after.
+    // The first death is noticed before another death follows from it, but may be reported long
+    // after.
     plan.options.habits.collateral_least = 2ms;
     plan.options.habits.collateral_most = std::chrono::milliseconds(2 + seed % 3000);
     running_world story(plan);
@@ -95,7 +96,7 @@ TEST_CASE("one root cause costs one restart, in whatever order its effects are r
     auto& agents = story.in.agents();
     const agent& first = *agents[random.below(agents.size())];
     story.in.fail_worker(*first.group, random.below(2), cause_class::signal, 11);
-    // Reports are delayed and said again by connections that break meanwhile.
+    // Connections that break in the meantime delay and repeat the reports.
     for (int breaks = 0; breaks < 3; ++breaks) {
       story.in.run_for(random.between(0ms, 400ms));
       agent& hit = *agents[random.below(agents.size())];
@@ -125,7 +126,7 @@ TEST_CASE("the cause is told though it ends after its effects, and they cost it 
     story.in.run_for(1s);
     random_source random = random_source(seed).fork(5);
     auto& agents = story.in.agents();
-    // It is the last of its own node to end, too.
+    // It is also the last worker of its node to end.
     const agent& guilty = *agents[random.below(agents.size())];
     for (const auto& victim : agents) {
       story.in.fail_worker(*victim->group, 0, cause_class::exit, 1, true);
@@ -144,8 +145,7 @@ TEST_CASE("the cause is told though it ends after its effects, and they cost it 
   }
 }
 
-// Design section 11, invariant 7: everything but heartbeats and their answers, which are
-// not of the round.
+// This counts everything but heartbeats and their acks, which do not belong to the round.
 TEST_CASE("a restart costs each member some 1 KiB each way at most") {
   constexpr std::uint32_t nodes = 64;
   schedule plan = quiet_schedule(1, nodes);
@@ -184,7 +184,7 @@ TEST_CASE("a restart costs each member some 1 KiB each way at most") {
                 nodes, way, total / bytes.size(), most);
     return most;
   };
-  REQUIRE(report("from the daemon", down) <= 1152);  // with when each rank ended
+  REQUIRE(report("from the daemon", down) <= 1152);  // including when each rank ended
   REQUIRE(report("to the daemon", up) <= 1024);
 }
 

@@ -1,5 +1,5 @@
 // Several run ids on one daemon, agents with settings and labels of their own, and one that lies:
-// whatever befalls one run or one node, the others neither stop nor are charged.
+// whatever happens to one run or one node, the others neither stop nor are charged.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -26,7 +26,7 @@ schedule of_three_runs(std::uint64_t seed) {
   return made;
 }
 
-// Two runs of two nodes; what happens to the second is nothing to the first.
+// Two runs of two nodes; what happens to the second does not affect the first.
 std::string neighbour_harmed(std::uint64_t seed) {
   schedule plan = quiet_schedule(seed, 2);
   world in(plan.options);
@@ -51,7 +51,7 @@ std::string neighbour_harmed(std::uint64_t seed) {
     } else if (hit.alive()) {
       in.kill_agent(hit);
     }
-    // Of another mind than the rest of its run, and with a label that another node has.
+    // Its settings differ from those of the rest of its run, and another node has the same label.
     agent_wish odd{.run_id = random.chance(50) ? "other" : "train", .label = "gpu"};
     odd.settings = plan.options.settings;
     odd.settings->restarts_max = 7;
@@ -60,7 +60,7 @@ std::string neighbour_harmed(std::uint64_t seed) {
   in.run_for(40s);
   if (harmed.empty() && in.agents()[0]->group->restarts_used != 0) harmed = "it was charged";
   if (harmed.empty() && !in.checks().any_full(2)) harmed = "it does not run";
-  // After the storm the daemon remembers those who are there, and nobody else.
+  // After the storm the daemon remembers the agents that are there, and no others.
   for (const std::string run_id : {"train", "other"}) {
     const core::run_sizes sizes = in.current_daemon()->run(run_id)->sizes();
     const std::size_t here = in.agents_here(run_id);
@@ -72,7 +72,7 @@ std::string neighbour_harmed(std::uint64_t seed) {
   return in.violation() + harmed;
 }
 
-// What a status may be made to say that its reader can still read.
+// Changes a status in any way that its reader can still read.
 void twist(status& news, random_source& random, instance_id running) {
   const auto any = [&] { return random.next() >> (12 + random.below(52)); };
   if (random.chance(70)) news.instance = running;
@@ -97,7 +97,7 @@ void twist(status& news, random_source& random, instance_id running) {
   }
 }
 
-// Three run; a fourth, which may wait as a spare, says what it likes.
+// Three nodes run; a fourth, which may wait as a spare, sends whatever it likes.
 std::string harmed_by_a_liar(std::uint64_t seed) {
   schedule plan = quiet_schedule(seed, 3);
   plan.options.settings.spares_max = 2;

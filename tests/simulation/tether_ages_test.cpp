@@ -1,5 +1,6 @@
-// Tethers break, then the daemon loses sight of a member, dies and comes back, in any order: what a
-// member says of the age of its tethers must not end the wait for one that still has a lease.
+// Tethers break, then the daemon loses contact with a member, dies and comes back, in any order.
+// The age of its tethers that a member reports must not end the wait for one that still has a
+// lease.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -15,8 +16,9 @@ using Catch::Matchers::StartsWith;
 
 constexpr std::uint32_t tether_nodes = 3;
 
-// Of up to two hosts the tethers may break, and later the daemon loses them, at once or by silence.
-// Whatever does not wait for their leases has another round beside them.
+// The tethers of up to two hosts may break, and later the daemon loses these hosts, at once or
+// because they are silent. A daemon that does not wait for their leases starts another round beside
+// them.
 schedule with_broken_tethers(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, tether_nodes);
   random_source random = random_source(seed).fork(7);
@@ -31,7 +33,7 @@ schedule with_broken_tethers(std::uint64_t seed) {
     part(made, host, other, from, length);
     made.heal_at = std::max(made.heal_at, moment(from + length));
   };
-  // The daemon is on host 0, the leader on any of the others.
+  // The daemon is on host 0, the leader on one of the others.
   const auto kept = static_cast<std::uint32_t>(1 + random.below(tether_nodes));
   const moment broken = 2s + random.between(0ms, 1s);
   const moment gone = broken + random.between(0ms, 2 * timing.isolation_limit);

@@ -1,5 +1,5 @@
-// The true time of a simulated world, and what happens when. Events at one moment happen in the
-// order in which they were asked for, so a schedule depends on nothing but its seed.
+// The true time of a simulated world, and its pending events. Events of one moment happen in the
+// order in which they were scheduled, so a schedule depends on nothing but its seed.
 #pragma once
 
 #include "rendezvous/core/messages/message_types.hpp"
@@ -26,7 +26,8 @@ class timeline {
   }
   void after(duration delay, std::function<void()> what) { at(now_ + delay, std::move(what)); }
 
-  // Runs the next event unless it lies after `end`; then the time becomes `end` and it says false.
+  // Runs the next event and returns true, unless that event lies after `end`: then the time becomes
+  // `end`, and this returns false.
   bool run_next(moment end) {
     if (heap_.empty() || heap_.front().when > end) {
       now_ = std::max(now_, end);
@@ -57,7 +58,7 @@ class timeline {
   std::vector<entry> heap_;
 };
 
-// A process's monotonic clock: it began anywhere, and runs fast or slow by `parts_per_million`.
+// A process's monotonic clock: it starts anywhere, and runs fast or slow by `parts_per_million`.
 class local_clock {
  public:
   local_clock(duration base, std::int64_t parts_per_million)

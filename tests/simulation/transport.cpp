@@ -90,7 +90,7 @@ std::string text_of(const tether_reply& message) {
                     message);
 }
 
-// The digits that `seq` has on the wire, where 0 may be left out.
+// How many digits `seq` has on the wire, where 0 may be left out.
 std::size_t digits_of(std::uint64_t seq) {
   std::size_t digits = 0;
   for (; seq != 0; seq /= 10)
@@ -98,9 +98,10 @@ std::size_t digits_of(std::uint64_t seq) {
   return digits;
 }
 
-// A message that went through, and what it was at the other end. Three of four are a state that an
-// agent has said before, or an answer: the line of such a one would have the same bytes but for the
-// digits of its `seq`, and as many, so it need not be made and read again.
+// A message that was transported, and what arrived at the other end. Three of four messages are an
+// ack, or a state that an agent has sent before. The line of such a message would have the same
+// bytes except for the digits of its `seq`, and as many, so it need not be encoded and decoded
+// again.
 template <typename Message>
 struct passage {
   Message sent;
@@ -117,7 +118,7 @@ struct passage {
   }
 };
 
-// The newest passage of its like; null: such messages are rarely the same.
+// The newest one of that type; null: such messages are rarely the same.
 template <typename Message>
 passage<Message>* passage_like(const Message&) {
   return nullptr;
@@ -144,7 +145,7 @@ passage<welcome>* passage_like(const welcome&) {
   return &newest;
 }
 
-// What `message` is at the other end; none, and `problem`, where that would end the session.
+// `message` as it arrives at the other end; none, with `problem`, if it would end the session.
 template <typename Message, typename Decoder>
 std::optional<Message> carry(const Message& message, Decoder decoder, std::size_t& bytes,
                              std::string& problem) {
@@ -168,7 +169,7 @@ std::optional<Message> carry(const Message& message, Decoder decoder, std::size_
   return std::visit(carry_one, message);
 }
 
-// The bytes of a message that goes to many are made once, as the daemon does.
+// A message that goes to many agents is encoded once, as in the daemon.
 struct broadcast {
   std::shared_ptr<const daemon_message> sent;
   parcel packed;

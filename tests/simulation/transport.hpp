@@ -19,12 +19,12 @@ struct parcel {
   bool last = false;         // FIN: nothing follows
 };
 
-// Encodes and decodes `message` as the two ends of a connection would. Without content, and with
-// `problem` saying why, when the reader would end the session over it.
+// Encodes and decodes `message` as the two ends of a connection would. If the reader would end the
+// session because of it, the result has no content, and `problem` says why.
 parcel transport(payload message, std::string& problem);
 
-// Of the messages of one connection the newest of a kind replaces one that was not sent yet: status
-// for status, desired for desired, answer for answer, beat for beat. 0: never replaced.
+// On one connection the newest message of a kind replaces one that was not sent yet: a status a
+// status, a desired a desired, an ack an ack, a beat a beat. 0: such a message is never replaced.
 int replaceable_kind(const payload& message);
 
 // One line for a transcript.

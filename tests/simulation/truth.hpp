@@ -1,5 +1,5 @@
-// What truly lives where: the workers of the simulated hosts. The checkers look here, never at what
-// the protocol says.
+// Which workers really are alive on which simulated host. The checkers look here, never at what the
+// protocol says.
 //
 // Ownership: the world owns the groups and keeps them until it ends.
 #pragma once
@@ -19,8 +19,8 @@ struct worker {
   bool alive = true;
   bool killed = false;         // by its agent or guardian
   bool asked_to_stop = false;  // by its agent
-  bool unkillable = false;     // in D state: SIGKILL waits for its end
-  bool is_done = false;        // would have ended well, but for that
+  bool unkillable = false;     // in D state: SIGKILL acts only when that ends
+  bool is_done = false;        // would have succeeded otherwise
 };
 
 // The workers of one node in one round.
@@ -31,7 +31,7 @@ struct worker_group : std::enable_shared_from_this<worker_group> {
   std::uint64_t boot = 0;
   session_id session;
   std::string run_id;
-  std::uint64_t told_by = 0;  // the daemon on whose word it started
+  std::uint64_t told_by = 0;  // the daemon on whose order it started
   instance_id instance = 0;
   round_number round = 0;
   ddprun::assignment assignment;
@@ -40,8 +40,8 @@ struct worker_group : std::enable_shared_from_this<worker_group> {
   bool all_executed = false;
   std::uint32_t alive = 0;
   std::uint32_t succeeded = 0;
-  // A daemon that knew of no newer round of its instance answered its agent last then; kept of
-  // those whose clock stood still.
+  // When a daemon that knew of no newer round of its instance last sent its agent an ack; kept only
+  // if the agent's clock stood still.
   std::optional<moment> kept_unknowing;
   std::vector<worker> workers;
 

@@ -1,5 +1,5 @@
-// Two daemons alive at once: the name of the endpoint moves to a new one while the old one can
-// reach nobody, or does nothing.
+// Two daemons are alive at once: the endpoint's name moves to a new one while the old one can reach
+// no agent, or stands still.
 #include "tests/simulation/families.hpp"
 #include "tests/support/catch.hpp"
 
@@ -14,8 +14,8 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t nodes_in_all = 3;
 
-// The old daemon is out of sight for longer than anybody waits for its answers, and it dies, if at
-// all, before it is back: nobody hangs on it then.
+// The old daemon is cut off for longer than any agent waits for its acks. If it dies, it does so
+// before it is back, so no agent depends on it then.
 schedule replaced(std::uint64_t seed) {
   schedule made = quiet_schedule(seed, nodes_in_all);
   random_source random = random_source(seed).fork(31);
@@ -43,7 +43,7 @@ schedule replaced(std::uint64_t seed) {
   return made;
 }
 
-// Each of the two keeps some of the agents: both renew leases, and both may start rounds.
+// Each of the two keeps some of the agents, so both renew leases, and both may start rounds.
 schedule divided(std::uint64_t seed) {
   schedule made = replaced(seed);
   random_source random = random_source(seed).fork(32);
@@ -66,8 +66,8 @@ TEST_CASE("a daemon is replaced on another host while the old one lives") {
                       replaced) == "");
 }
 
-// Two daemons that each reach some of the agents know nothing of each other: that takes an epoch
-// that somebody hands out.
+// Two daemons that each reach some of the agents know nothing of each other. Only epochs that are
+// given out centrally could prevent that.
 TEST_CASE("known: agents are divided between two daemons", "[.known]") {
   REQUIRE(play_family("known: agents are divided between two daemons", 1000, divided) == "");
 }

@@ -50,7 +50,8 @@ agent& world::start_agent(host& on, agent_wish wish) {
   options.greeting.host = options_.hosts_share_name ? "localhost" : on.name;
   options.greeting.worker_count = wish.worker_count;
   options.greeting.settings = wish.settings.value_or(options_.settings);
-  // As somebody numbers hosts: the first is 0, and one that takes another's place has its number.
+  // Node ranks are given as a person would: the first host has 0, and one that replaces another has
+  // its number.
   if (is_exact(options.greeting)) {
     const std::uint32_t nodes = options.greeting.settings.nodes_max;
     options.greeting.node_rank = (on.id + nodes - 1) % nodes;
@@ -165,7 +166,7 @@ std::size_t world::agents_here(const std::string& run_id) const {
     const bool counts = each->alive() && !each->left() && !each->asked_to_leave && !each->deaf &&
                         !each->is_stuck && each->greeting().run_id == run_id;
     if (!counts) continue;
-    // Two of one rank cannot both be in a round.
+    // Two agents with the same rank cannot both be in a round.
     const hello& greeting = each->greeting();
     if (!is_exact(greeting) || ranks.insert(*greeting.node_rank).second) ++count;
   }
@@ -202,7 +203,8 @@ void world::trace_line(const std::string& text) {
   transcript_ += stamp + text + "\n";
 }
 
-// That a start took too long is seen by those who wait for it, not by the hosts.
+// That a start took too long is noticed by the daemon and the agents that wait for it, not by the
+// hosts.
 void world::note_failed_start(const payload& message) {
   if (const auto* said = std::get_if<agent_message>(&message)) {
     const auto* news = std::get_if<status>(said);

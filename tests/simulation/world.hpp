@@ -1,8 +1,8 @@
-// A world is hosts, processes, a network and time, all decided by one seed.
+// A world consists of hosts, processes, a network and time, all determined by one seed.
 //
-// A scenario builds one, lets time pass, and calls the faults below; whatever goes wrong is kept as
-// the first violation, at which the world stops. With `tracing` the transcript holds every message,
-// worker and fault with its moment.
+// A scenario builds one, lets time pass, and calls the faults below. The first violation is kept,
+// and the world stops at it. With `tracing` the transcript has every message, worker and fault with
+// its moment.
 //
 // Thread rule: one thread; worlds are independent of each other.
 #pragma once
@@ -28,7 +28,7 @@
 
 namespace ddprun::simulation {
 
-// A mutant decorates what goes into a machine or comes out of it. `false` drops the event.
+// A mutant changes what goes into a machine or comes out of it. `false` drops the event.
 struct mutant {
   std::function<bool(daemon&, core::daemon_event&)> daemon_event;
   std::function<void(daemon&, const core::daemon_event&, core::daemon_effects&)> daemon_effects;
@@ -37,13 +37,13 @@ struct mutant {
   bool queues_replace = true;
   bool journal_reports_early = false;  // before it has written
   bool guardian_sleeps = false;        // while its agent lives
-  bool journal_is_ignored = false;     // what it has kept is given to nobody
+  bool journal_is_ignored = false;     // its records are given to no daemon
 };
 
 // How workers behave; drawn from the seed by most scenarios.
 struct worker_habits {
   unsigned collateral_percent = 100;  // of the others fail too when one worker of a round fails
-  unsigned effect_percent = 50;       // of those say that it is only an effect
+  unsigned effect_percent = 50;       // of those call it secondary
   duration collateral_least{};
   duration collateral_most = std::chrono::seconds(2);
   unsigned ignores_term_percent = 0;
@@ -53,7 +53,7 @@ struct worker_habits {
   duration slow_kill_most = std::chrono::seconds(3);
 };
 
-// What the check of a node says between rounds.
+// What the health check of a node reports between rounds.
 struct health_habits {
   bool are_checked = false;
   unsigned ill_percent = 0;
@@ -69,12 +69,12 @@ struct world_options {
   health_habits health;
   mutant mutation;
   unsigned double_percent = 0;         // of the statuses the daemon reads twice
-  bool first_daemon_recovers = false;  // waits for agents of an earlier daemon; later ones always
+  bool first_daemon_recovers = false;  // waits for an earlier one's agents; later ones always do
   bool embeds = false;            // an agent on the endpoint's host hosts a daemon where none is
-  bool embedded_recovers = true;  // and that waits for agents of an earlier daemon, too
+  bool embedded_recovers = true;  // and that one waits for agents of an earlier daemon
   journal_kind journal = journal_kind::none;
   unsigned slow_disk_percent = 3;  // of the writes of a journal take up to 900 ms
-  bool hosts_share_name = false;   // as all that are made of one image may
+  bool hosts_share_name = false;   // as hosts made from one image may
   std::uint64_t window_most = 16;  // messages under way on a connection: 1 to so many
   strictness strict = promised;
   std::uint64_t events_most = 1'000'000;
@@ -91,14 +91,15 @@ class world {
   // Building, and what people do.
   host& add_host();
   agent& start_agent(host& on, agent_wish wish = {});
-  // As launcher/agent/embedded_daemon does: where the endpoint is its host and nobody listens.
+  // Does what launcher/agent/embedded_daemon does, if the endpoint is the agent's host and its port
+  // is free.
   void host_daemon(agent& in);
-  // The endpoint's name is that host's from now on: there agents look for a daemon.
+  // From now on the endpoint's name resolves to that host, where agents then look for a daemon.
   void set_endpoint(const host& on);
-  // And starts one there, a program of its own; none where its port is taken.
+  // Starts a separate daemon there; null if its port is taken.
   daemon* start_daemon(host& on);
   void signal(agent& whom, int number);
-  // To the agent's whole cgroup, in any order, within some milliseconds.
+  // The signal goes to the agent's whole cgroup, in any order, within some milliseconds.
   void signal_group(agent& whom, int number);
   bool finishing() const { return finishing_; }
   bool first_daemon_recovers() const { return options_.first_daemon_recovers; }
@@ -111,7 +112,7 @@ class world {
   // Time.
   void run_until(moment end);
   void run_for(duration time) { run_until(now() + time); }
-  // Until `condition` holds; false when `limit` passed first.
+  // Runs until `condition` holds; false if `limit` has passed first.
   bool run_until_true(const std::function<bool()>& condition, duration limit);
 
   // Faults.
@@ -140,16 +141,16 @@ class world {
   void heal_everything();  // links, hosts that stand still; power and daemons are the scenario's
   void make_deaf(agent& which);
   void note_fault() { ++faults_, note_trouble(); }
-  // Something goes wrong, or what has gone wrong comes to an end.
+  // Records that something goes wrong, or stops going wrong.
   void note_trouble() { last_trouble_ = now(); }
   moment last_trouble() const { return last_trouble_; }
-  // For how long afterwards rounds may end because of it.
+  // For how long after such trouble rounds may still end because of it.
   duration trouble_lasts() const;
-  bool anyone_died() const { return anyone_died_; }  // an agent, and not of its own will
+  bool anyone_died() const { return anyone_died_; }  // an agent, other than by leaving
   std::uint64_t faults() const { return faults_; }
   bool faults_active() const;
 
-  // What is.
+  // The state of the world.
   timeline& time() { return time_; }
   moment now() const { return time_.now(); }
   network& net() { return network_; }
@@ -166,20 +167,20 @@ class world {
   const host& host_at(host_id id) const { return *hosts_[id]; }
   std::size_t hosts() const { return hosts_.size(); }
   std::vector<std::unique_ptr<agent>>& agents() { return agents_; }
-  daemon* current_daemon();                // the newest that lives
-  daemon* daemon_of(std::uint64_t index);  // while it lives
+  daemon* current_daemon();                // the newest one that is alive
+  daemon* daemon_of(std::uint64_t index);  // null if it is dead
   bool has_daemon_at_endpoint() const;
   const std::string& endpoint_address() const { return endpoint_address_; }
   std::optional<host_id> host_of_address(const std::string& address, host_id from) const;
   bool has_journals() const { return options_.journal != journal_kind::none; }
-  // Of the daemons there; null: they keep nothing.
+  // The folder of the daemons there; null: they keep nothing.
   state_folder* folder_of(const host& where);
   // How often one was deleted, put back from an old copy, or could not be written.
   std::uint64_t folders_tampered() const;
-  // Alive, neither leaving nor asked to, and able to run workers.
+  // How many agents are alive, neither leaving nor asked to leave, and able to run workers.
   std::size_t agents_here(const std::string& run_id = "train") const;
 
-  // The processes' side.
+  // Called by the processes.
   void start_workers(agent& by, const core::start_workers& effect);
   void ask_workers(agent& by, round_number round, int signal);
   void kill_workers(agent& by, round_number round_most);
@@ -187,7 +188,7 @@ class world {
   bool service_fails(host_id on) { return services_to_fail_.erase(on) == 1; }
   void agent_exits(agent& who);
   void daemon_exits(daemon& which);
-  // Its number is given again.
+  // The round's number is given out again.
   void forget_round(instance_id instance, round_number round) {
     collateral_.erase({instance, round});
     finished_.erase({instance, round});
@@ -204,9 +205,9 @@ class world {
   duration timer_lateness() {
     return random_.between(duration::zero(), std::chrono::milliseconds(3));
   }
-  // Called with every message sent, before it flies: a scenario may kill its sender.
+  // Called with every message before it is in flight; a scenario may kill its sender.
   std::function<void(const connection&, int, const parcel&)> on_sent;
-  // Called when a worker dies of a signal of its own agent.
+  // Called when a worker dies of a signal from its own agent.
   std::function<void(const worker_group&)> on_killed_by_agent;
   // An agent is told that a rank of it hangs.
   std::function<void(agent&, const core::name_hung&)> on_hung;
@@ -237,7 +238,7 @@ class world {
 
   world_options options_;
   random_source random_;
-  random_source effects_;  // of its own, so that they change no other choice
+  random_source effects_;  // separate, so that these draws change no others
   random_source words_;
   random_source health_;
   timeline time_;

@@ -71,7 +71,7 @@ duration world::trouble_lasts() const {
          timing.last_call_timeout + std::chrono::seconds(10);
 }
 
-// Its loop alone: what else lives in its process goes on.
+// Only its loop stands still; what else lives in its process goes on.
 void world::block(agent& which) {
   note_fault();
   trace([&] { return "the loop of " + which.greeting().node + " is blocked"; });

@@ -9,7 +9,7 @@ namespace ddprun::simulation {
 
 using namespace std::chrono_literals;
 
-// What workers do waits while their host stands still, and dies with it.
+// Workers do nothing while their host stands still, and end with it.
 void world::on_host(host& which, duration delay, std::function<void()> what) {
   host* const where = &which;
   time_.after(delay, [=, boot = which.boots, what = std::move(what)] {
@@ -67,7 +67,7 @@ void world::start_workers(agent& by, const core::start_workers& effect) {
   });
 }
 
-// Some say the same but for a number.
+// Some failures have the same text except for a number.
 std::string world::words_of_failure() {
   const std::string number = std::to_string(words_.below(100'000));
   switch (words_.below(4)) {
@@ -106,7 +106,7 @@ void world::end_worker(worker_group& group, std::size_t index, bool success, cau
     restart_checkers_.worker_failed(group, event.cause);
   agent* const owner = group.owner;
   host& where = host_at(group.host);
-  // The agent notices the death at once, and tells of it when it has read the last output.
+  // The agent notices the death at once, and reports it when it has read the last output.
   on_host(where, random_.between(50us, 1ms), [=, this, &where] {
     owner->post([=, this, &where] {
       const time_point noticed = owner->local_now();
@@ -132,7 +132,7 @@ void world::fail_worker(worker_group& group, std::size_t index, cause_class kind
   others_fail_too(group);
 }
 
-// A collective of which one rank is gone fails on the others soon: one cause, many reports.
+// A collective that has lost a rank soon fails on the others: one cause, many reports.
 void world::others_fail_too(const worker_group& group) {
   if (!collateral_.insert({group.instance, group.round}).second) return;
   for (const auto& other : checkers_.live()) {
