@@ -44,7 +44,7 @@ def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
     if report.when == "call":
-        item.stash[passed_key] = report.passed  # one that failed has said enough
+        item.stash[passed_key] = report.passed  # a failed test needs no further message
     cluster = getattr(item, "_cluster", None)
     if report.when == "call" and report.failed and cluster is not None:
         report.sections.append(("programs", cluster.report()))
@@ -72,7 +72,7 @@ def small_disk(tmp_path):
 
 @pytest.fixture
 def make_hosts(cluster):
-    """Makes N hosts behind one switch; skips where namespaces are not allowed."""
+    """Makes N hosts behind one switch; skips if namespaces are not allowed."""
 
     def make(count, ipv6=False):
         if not available():
@@ -86,7 +86,7 @@ def make_hosts(cluster):
 
 @pytest.fixture
 def make_slow_hosts(cluster):
-    """As make_hosts, behind a switch that delays all frames and loses some."""
+    """Like make_hosts, behind a switch that delays all frames and loses some."""
 
     def make(count, delay, loss):
         if not available() or not taps_available():
@@ -100,10 +100,10 @@ def make_slow_hosts(cluster):
 
 @pytest.fixture
 def net(cluster):
-    """Hosts that ssh reaches; skips where no sshd is installed."""
+    """Hosts that ssh reaches; skips if no sshd is installed."""
     made = SshNet(cluster)
     yield made
     for server in made.servers:
         if server.program.running():
-            server.program.process.terminate()  # its sessions end by themselves, or are found
+            server.program.process.terminate()  # its sessions end by themselves, or are reported
             server.program.wait()

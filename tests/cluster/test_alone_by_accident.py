@@ -1,5 +1,5 @@
-"""With --nnodes 1:2 a node that cannot reach the endpoint waits, and says so: it never makes a
-world of its own. Hosts are network namespaces with names and a hosts file of their own."""
+"""With --nnodes 1:2 a node that cannot reach the endpoint waits, and says so: it never starts a
+world of its own. Hosts are network namespaces, each with its own name and hosts file."""
 
 import pytest
 
@@ -10,7 +10,7 @@ NAMED = ["unshare", "--uts", "--mount", "sh", "-c",
 
 
 def agent_at(cluster, host, name, hosts_file, endpoint, conf=None):
-    """On this host, which is called so, and has these names in its hosts file."""
+    """Starts an agent on a host with this name and with these names in its hosts file."""
     file = cluster.folder / f"hosts-{host.name}"
     file.write_text("127.0.0.1 localhost\n" + hosts_file)
     line = cluster.agent_line(f"at-{host.address}", endpoint=endpoint, nnodes="1:2", conf=conf)

@@ -1,4 +1,5 @@
-"""What becomes of a script's arguments, against Python's string.Template, which torchrun uses."""
+"""What becomes of a script's arguments, compared with Python's string.Template, which torchrun
+uses."""
 
 import itertools
 import json
@@ -13,7 +14,7 @@ from tests.support.cluster import BIN
 
 WORDS = ["$", "{", "}", "rank", "local_rank", "_", "=1"]
 LENGTH = 5
-# Braces without a $ before them, round a name of ours.
+# Braces without a $ before them, around a name of ours.
 OURS = re.compile(r"\{(rank|local_rank)\}")
 PRINT = "import json, sys; print(json.dumps(sys.argv[1:]))"
 
@@ -25,7 +26,7 @@ def arguments():
 
 
 def seen_by_a_worker(cluster, given, *options):
-    # A command line may hold 2 MB, each argument with its pointer.
+    # A command line may have 2 MB, including a pointer for each argument.
     seen = []
     for first in range(0, len(given), 8000):
         part = given[first:first + 8000]
@@ -66,7 +67,7 @@ def test_placeholders_of_ours_are_braces_without_a_dollar(cluster, given, expect
 
 
 def completed(tmp_path, *words):
-    """What bash offers for the last of the words."""
+    """What bash offers as completions of the last word."""
     script = subprocess.run([BIN / "ddprun", "--print-completion", "bash"], capture_output=True,
                             text=True, check=True).stdout
     (tmp_path / "completion").write_text(script)

@@ -148,7 +148,7 @@ def test_the_others_hear_which_node_refuses_its_command_line(cluster, wrong, why
     assert done.returncode == 2 and why in done.stderr, done
     first.says(rf"warning: node-b cannot take part: .*{why}")
     assert first.running()
-    # It was typed right the second time.
+    # The command was correct the second time.
     second = cluster.agent("node-b", endpoint=endpoint, nnodes=2)
     cluster.started(1, 2)
     cluster.finish(2)

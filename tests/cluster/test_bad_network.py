@@ -1,4 +1,4 @@
-"""A network that is far or bad: every frame takes 50 ms, one in fifty is lost."""
+"""A network with a long delay and losses: every frame takes 50 ms, one in fifty is lost."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""examples/bench_hosts: one node against two, over a fast and over a slow network."""
+"""examples/bench_hosts: one node compared with two, over a fast and over a slow network."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ from tests.support.hosts import available
 from tests.support.ssh_jobs import two_servers
 
 EXAMPLE = ROOT / "examples" / "bench_hosts" / "bench_hosts.py"
-# Three epochs; the last two each wait for what one megabyte takes between the ranks.
+# Three epochs; the last two each wait for as long as one megabyte takes between the ranks.
 SCRIPT = """import os, socket, time
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 begin = time.perf_counter()
@@ -23,7 +23,7 @@ for epoch in (1, 2, 3):
     if rank == 0:
         print(f"Epoch: [{{epoch}}] took {{time.perf_counter() - begin:.4f}} s", flush=True)
 """
-# What gloo would do: between the addresses of the interface that the launcher has named.
+# Like gloo, it connects the addresses of the interface that the launcher has named.
 TALK = """if world > 1:
         import subprocess
         name = os.environ["GLOO_SOCKET_IFNAME"]
@@ -47,7 +47,7 @@ TALK = """if world > 1:
 
 
 def run(cluster, *words, prefix=(), environment=None):
-    """The ended process; its namespaces have its number in their names."""
+    """Returns the process, which has ended; the names of its namespaces contain its number."""
     process = subprocess.Popen([*prefix, sys.executable, EXAMPLE, "--ddprun", BIN / "ddprun",
                                 "--output", cluster.folder / "shown", *map(str, words)],
                                env=environment_of(cluster, environment), text=True,
@@ -70,8 +70,7 @@ def script(cluster, work):
 def test_one_node_and_two_over_each_network(cluster):
     if not available() or shutil.which("tc") is None:
         pytest.skip("this machine does not allow network namespaces, or has no tc")
-    # A megabyte takes four seconds there, whatever else this machine does; some kernels cannot
-    # delay.
+    # A megabyte takes four seconds there, however busy this machine is; some kernels cannot delay.
     done = run(cluster, "--namespaces", "--delay", "1ms", "--rate", "2mbit", "--",
                script(cluster, TALK), environment={"PYTHON_EXEC": sys.executable})
     assert done.returncode == 0, done.err + done.out

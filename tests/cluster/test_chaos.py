@@ -1,7 +1,7 @@
 """Random kills, signals and stops of real processes: see tests/support/chaos.py.
 
-By default one short episode; `tests/cluster/chaos --seconds 600 --seed 7` runs one after the other,
-each with the next seed. `--seed N` alone does episode N again.
+By default it runs one short episode; `tests/cluster/chaos --seconds 600 --seed 7` runs one after
+the other, each with the next seed. `--seed N` alone repeats episode N.
 """
 
 import math
@@ -13,7 +13,7 @@ from tests.support.chaos_plan import setting_of
 from tests.support.cluster import LIMIT
 
 EPISODE_SECONDS = 15
-SEED = 2597  # of its setting: children that leave their session
+SEED = 2597  # its settings have children that leave their session
 
 
 def pytest_generate_tests(metafunc):

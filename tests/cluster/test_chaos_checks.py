@@ -1,4 +1,4 @@
-"""The chaos test's own eyes: what must be an alarm is one, and what must not is none."""
+"""The checkers of the chaos test: they report everything that they must, and nothing else."""
 
 import itertools
 import os
@@ -26,7 +26,7 @@ def round_of(number, world=2, first_pid=None, node="node-a", instance="i", **mor
 
 
 def after(*looks, checker=None):
-    """The checker after these looks."""
+    """The checker after it has seen these observations."""
     checker = checker or Checker()
     for index, processes in enumerate(looks):
         checker.look(index * PERIOD, processes)
@@ -42,7 +42,7 @@ def test_one_round_after_the_other_is_no_alarm():
 
 
 def test_two_rounds_in_one_look_alone_are_no_alarm():
-    # The first was read before the second started, and died before the next look.
+    # The first was read before the second started, and died before the next observation.
     assert not after(round_of(1), round_of(1) + round_of(2), round_of(2)).violations
 
 
@@ -81,7 +81,7 @@ def test_a_stopped_node_is_excused_until_it_had_time_to_end_its_workers():
     excuse.until = 3.5 * PERIOD
     checker.look(3 * PERIOD, both)
     assert not checker.violations
-    # Both looks must be after the excuse.
+    # Both observations must come after the excuse.
     checker.look(4 * PERIOD, both)
     assert not checker.violations
     checker.look(5 * PERIOD, both)
@@ -96,7 +96,7 @@ def test_a_stopped_node_that_has_a_guardian_is_excused_for_what_it_starts_when_i
     checker = Checker()
     checker.excuse("node-a", since=-1.0).started_from = both[0].start
     assert not after(both, both, checker=checker).violations
-    # What was there when it was woken is its guardian's failure.
+    # What was still there when it was woken is a failure of its guardian.
     checker = Checker()
     checker.excuse("node-a", since=-1.0).started_from = both[0].start + 1
     assert "two rounds live at once" in said(after(both, both, checker=checker))
@@ -145,7 +145,7 @@ def test_a_stopped_guardian_excuses_children_only():
 def test_a_rank_that_is_there_twice_is_an_alarm():
     twice = [*round_of(1), replace(round_of(1)[1], pid=900)]
     assert "this rank was there before" in said(after(twice))
-    # Not at once only: a rank starts once in its round.
+    # This holds later, too: a rank starts only once in its round.
     assert "this rank was there before" in said(
         after(round_of(1), [], [replace(round_of(1)[1], pid=900)]))
 
@@ -177,7 +177,7 @@ def test_a_restart_that_no_failure_explains_is_an_alarm():
     checker = after(round_of(1))
     checker.failed |= {("i", 1), ("i", 2)}
     checker.look(1.0, round_of(2, restarts=1))
-    # Round 3 came and went between two looks.
+    # Round 3 came and went between two observations.
     checker.look(2.0, round_of(4, restarts=2))
     assert not checker.violations
     checker.look(3.0, round_of(5, restarts=3))
@@ -292,7 +292,7 @@ def test_an_environment_that_bash_is_reading_is_not_believed():
 def start_worker(cluster, number, **environment):
     environment = {"DDPRUN_ROUND": str(number), "DDPRUN_INSTANCE": "i", "DDPRUN_NODE_ID": "node-a",
                    "RANK": "0", "WORLD_SIZE": "1", **environment}
-    # "setsid" as ddprun does it: a worker leads its session.
+    # A session of its own, as with ddprun: a worker leads its session.
     return Program(cluster, f"worker-{number}", [WORKER], environment=environment,
                    start_new_session=True)
 
@@ -307,7 +307,7 @@ def test_real_workers_of_two_rounds_are_seen(cluster):
         start_worker(cluster, 2)
         wait_for("the alarm", lambda: "two rounds live at once (workers)" in said(checker))
         first.kill()
-        # It has not been waited for yet: a zombie does not live.
+        # It has not been waited for yet, but a zombie does not count as alive.
         wait_for("the second alone", lambda: whole_round(watch.latest.processes) == ("i", 2))
         assert not checker.overlapping()
     finally:
@@ -319,7 +319,7 @@ def test_a_real_child_in_a_session_of_its_own_is_seen_as_one(cluster):
     worker = start_worker(cluster, 1, DDPRUN_TEST_STRAY="1")
 
     def look():
-        # The shell that starts the child is there for a moment too.
+        # The shell that starts the child exists for a moment, too.
         stats = {each: stat_of(each.pid) for each in scanner.look().processes}
         alone = [each for each, stat in stats.items() if stat and stat.session == each.pid]
         return len(stats) == len(alone) == 2 and alone
@@ -350,7 +350,7 @@ def test_a_process_that_becomes_ours_later_is_seen(cluster, monkeypatch):
 def test_a_guardian_that_was_started_again_is_seen(cluster):
     scanner = Scanner(cluster.mark)
     agent = Program(cluster, "agent", [BIN / "ddprun", "--no-python", WORKER])
-    # Not while it is starting its worker: that is another story.
+    # Not while it is starting its worker, which is another case.
     wait_for("the worker", lambda: scanner.look().processes)
     first = wait_for("the guardian", lambda: scanner.look().guardian(agent.pid))
     os.kill(first[0], signal.SIGKILL)

@@ -1,4 +1,5 @@
-"""examples/containers: its files are sound, and the image that they make runs two nodes."""
+"""examples/containers: its files are valid, and the image that is built from them runs two
+nodes."""
 
 import json
 import os
@@ -15,7 +16,7 @@ from tests.support.cluster import BIN, ROOT, WORKER, Program
 yaml = pytest.importorskip("yaml", reason="PyYAML is missing: tests/setup installs it")
 
 FOLDER = ROOT / "examples" / "containers"
-# Where a base for images is kept, which takes a minute to make.
+# Where the base of the images is kept, which takes a minute to build.
 BASE = ROOT / ".cache" / "container-base"
 DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))
 TRAINING_LIMIT = 600  # PyTorch is imported
@@ -23,14 +24,14 @@ TRAIN = ROOT / "examples" / "01_snapshot_resume" / "train.py"
 
 
 def instructions():
-    """Of the Dockerfile: [(word, rest)], with continued lines joined."""
+    """The Dockerfile as [(word, rest)], with continued lines joined."""
     text = re.sub(r"^\s*#.*\n", "", (FOLDER / "Dockerfile").read_text(), flags=re.M)
     lines = re.sub(r"\\\n\s*", "", text).splitlines()
     return [tuple(line.split(None, 1)) for line in lines if line.strip()]
 
 
 def services():
-    """Of the compose file, with `${NAME:-default}` filled in."""
+    """The services in the compose file, with `${NAME:-default}` filled in."""
     text = (FOLDER / "compose.yaml").read_text()
     return yaml.safe_load(re.sub(r"\$\{\w+:-([^}]*)\}|\$\{\w+\}", r"\1", text))["services"]
 
@@ -41,7 +42,7 @@ def test_the_dockerfile_has_ddprun_as_its_first_process():
                                           "ENTRYPOINT", "CMD"}
     assert made[1] == ("FROM", "${BASE}")
     rest = dict(made)
-    # A form with a shell would keep SIGTERM from it.
+    # With the shell form it would get no SIGTERM.
     assert json.loads(rest["ENTRYPOINT"]) == ["ddprun"]
     assert json.loads(rest["CMD"]) == ["--help"]
     torch = re.search(r"^torch==\S+", (ROOT / "tests/requirements.txt").read_text(), re.M)[0]
@@ -84,7 +85,7 @@ def test_the_name_at_which_nodes_meet_is_one_of_theirs(profile):
 
 
 def base_folder():
-    """The least Debian, with Python, from the packages' own servers; once for all runs in this
+    """A minimal Debian with Python, from Debian's package servers; made once for all runs in this
     tree."""
     if not (BASE / "usr/bin/python3").exists():
         part = BASE.with_name(f"container-base.{os.getpid()}")
@@ -99,7 +100,7 @@ def base_folder():
 
 
 class Engine:
-    """buildah without a service, with all that it keeps in one folder."""
+    """buildah without a daemon, with all its files in one folder."""
 
     def __init__(self, folder):
         self.words = ["buildah", "--root", folder / "root", "--runroot", folder / "run",
@@ -111,7 +112,7 @@ class Engine:
         return done.stdout.strip()
 
     def image(self, name, context, *files):
-        """Of the Dockerfile, with ddprun and these files. What is built installs no PyTorch."""
+        """Builds the Dockerfile's image with ddprun and these files, without PyTorch."""
         (context / "bin").mkdir(parents=True)
         for program in ("ddprun", "ddprun-rendezvous"):
             shutil.copy(BIN / program, context / "bin")
@@ -145,7 +146,7 @@ def engine(tmp_path):
 
 
 def two_nodes(cluster, engine, hosts, name, mounts, words):
-    """A container of the image on each of two hosts, run as compose.yaml does."""
+    """Runs a container of the image on each of two hosts, as compose.yaml does."""
     nodes = []
     for index, host in enumerate(hosts):
         container = engine("from", f"localhost/{name}")
@@ -165,7 +166,7 @@ def two_nodes(cluster, engine, hosts, name, mounts, words):
 def test_two_containers_of_the_image_are_two_nodes(cluster, engine, make_hosts, tmp_path):
     config = engine.image("train", tmp_path / "context", WORKER)
     assert config["Entrypoint"] == ["ddprun"] and config["Cmd"] == ["--help"]
-    # A container's files are its own: the test's folder is mounted where the worker looks.
+    # A container has its own files, so the test's folder is mounted where the worker looks for it.
     agents = two_nodes(cluster, engine, make_hosts(2), "train",
                        [f"{cluster.folder}:{cluster.folder}"], ["--no-python", "./worker.sh"])
     workers = cluster.started(1, 2)
@@ -186,7 +187,7 @@ def test_a_pytorch_script_trains_in_containers_and_goes_on_in_new_ones(
     engine.image("digits", tmp_path / "context", TRAIN, DIGITS)
     volume = tmp_path / "volume"
     volume.mkdir()
-    # PyTorch is not installed once more, but mounted where the Dockerfile installs it.
+    # PyTorch is not installed again, but mounted where the Dockerfile would install it.
     mounts = [f"{sys.prefix}:/opt/venv:ro", f"{volume}:/volume"]
     hosts = make_hosts(2)
     for epochs, said in [(2, "starting at epoch 1"), (3, "resuming from snapshot /volume/")]:

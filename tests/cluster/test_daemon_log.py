@@ -1,4 +1,5 @@
-"""The daemon's log is for people, and nobody has to read it: what it serves never waits for it."""
+"""The daemon's log is for people, and nobody has to read it: the daemon's service never waits for
+it."""
 
 import fcntl
 import json
@@ -15,7 +16,7 @@ MUCH = 1 << 20
 
 
 class UnreadPipe:
-    """A named pipe as a program's standard error; nobody reads it until `read`."""
+    """A named pipe as a program's standard error; it is not read until `read` is called."""
 
     def __init__(self, folder):
         self.path = folder / "unread"
@@ -30,7 +31,7 @@ class UnreadPipe:
         return int.from_bytes(bytes_ready, "little")
 
     def read_until(self, pattern):
-        """All that came up to the first match of the pattern."""
+        """Reads up to the first match of the pattern, and returns all of it."""
         text = ""
         deadline = time.monotonic() + LIMIT
         while not re.search(pattern, text):
@@ -41,7 +42,7 @@ class UnreadPipe:
 
 
 def say(port, message):
-    """Says one line and waits for the end of the connection."""
+    """Sends one line and waits for the end of the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as peer:
         peer.sendall(message.encode() + b"\n")
         heard = b""
@@ -51,7 +52,8 @@ def say(port, message):
 
 
 def refused_hello(number, run="test"):
-    # Two nodes, where the run has one: refused once it runs. A long name makes a long line.
+    # Its settings say two nodes, the run's say one, so it is refused once the run has a round. A
+    # long name makes a long line.
     return json.dumps({
         "type": "hello", "protocol": 4, "run_id": run, "session": f"{number + 1:032x}",
         "node": "n" * 200, "host": "h", "settings": {"nodes_min": 2, "nodes_max": 2},
@@ -59,7 +61,7 @@ def refused_hello(number, run="test"):
 
 
 def serves(cluster, daemon, agent):
-    """Whether old and new agents get on as if nothing had been."""
+    """Checks that old and new agents are served as usual."""
     assert get(daemon.port, "/healthz")[0] == 200
     other = cluster.agent("node-z", endpoint=f"127.0.0.1:{daemon.port}", run="other",
                           command=["--no-python", "true"])
@@ -80,7 +82,7 @@ def test_refused_hellos_neither_stop_the_daemon_nor_fill_its_log(cluster):
     daemon.kill(15)
     text = pipe.read_until(r"stopping on SIGTERM")
     assert 1 <= text.count("refused nnn") < 50, text
-    # What they left out hides nothing else.
+    # The lines that were left out hide no others.
     assert "other: round 1" in text, text
     assert daemon.wait() == 0
 
@@ -90,14 +92,14 @@ def test_a_log_that_nobody_reads_stops_nothing_and_says_what_it_left_out(cluster
     daemon = cluster.daemon(0, "--log-level", "debug", prefix=pipe.prefix)
     agent = cluster.agent("node-a", endpoint=f"127.0.0.1:{daemon.port}")
     cluster.started(1, 1)
-    # Each costs a line of a hundred bytes: more than pipe and queue take together.
+    # Each causes a line of a hundred bytes, together more than pipe and queue hold.
     for _ in range(4000):
         assert "refused" in say(daemon.port, '{"type":"status","seq":1}')
     serves(cluster, daemon, agent)
     text = pipe.read_until(r"(\d+) lines were left out here")
     left_out = int(re.search(r"(\d+) lines were left out here", text).group(1))
     assert left_out + text.count("\n") >= 4000, left_out
-    # Written again as before.
+    # Lines are written again as before.
     say(daemon.port, '{"type":"status","seq":1}')
     pipe.read_until("ended: the first message of a session is its hello")
     daemon.kill(15)
@@ -107,7 +109,7 @@ def test_a_log_that_nobody_reads_stops_nothing_and_says_what_it_left_out(cluster
 
 def test_a_daemon_whose_log_nobody_reads_starts_and_ends(cluster):
     pipe = UnreadPipe(cluster.folder)
-    # Full before it has written a byte.
+    # The pipe is full before the program has written a byte.
     filler = os.open(pipe.path, os.O_WRONLY | os.O_NONBLOCK)
     try:
         while True:

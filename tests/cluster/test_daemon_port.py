@@ -1,5 +1,6 @@
-"""The daemon's one port at a small limit of open files: whoever fills it, the others are served
-by the share of their protocol, /healthz answers, agents come and come back, memory stays small."""
+"""The daemon's port under a small limit of open files: whichever clients fill it, the others are
+served from their protocol's share, /healthz answers, agents can connect and reconnect, and memory
+stays small."""
 
 import contextlib
 import json
@@ -37,11 +38,11 @@ def daemon_with(cluster, descriptors, *arguments):
 
 
 def fill(port, count, words):
-    """So many connections, each of which says its part of `words` and then nothing."""
+    """Opens so many connections, each of which sends its part of `words` and then nothing."""
     peers = []
     for number in range(count):
         peers.append(socket.create_connection(("127.0.0.1", port), LIMIT))
-        with contextlib.suppress(OSError):  # it was turned away already
+        with contextlib.suppress(OSError):  # the daemon has closed it already
             peers[-1].sendall(words[number % len(words)])
     return peers
 
@@ -80,7 +81,7 @@ def hello_of(number, nodes, timeout):
 
 
 def agents(port, count, nodes=None):
-    """So many of a run of `nodes`, which is their own where nothing is said."""
+    """Connects so many agents of a run of `nodes`; without `run_id` each has a run of its own."""
     made = []
     for number in range(count):
         made.append(socket.create_connection(("127.0.0.1", port), LIMIT))
@@ -102,7 +103,7 @@ def test_a_thousand_agents_come_back_to_a_port_that_others_fill(cluster):
     before = agents(daemon.port, 1000)
     assert all(map(is_welcome, before))
     strangers = fill(daemon.port, 5000, FILLS["all of them"])
-    # As after a cut of the network: the daemon does not know yet that the others are gone.
+    # As after a network cut, the daemon does not know yet that the others are gone.
     again = agents(daemon.port, 1000)
     lost = [number for number, peer in enumerate(again) if not is_welcome(peer)]
     assert not lost
@@ -116,7 +117,7 @@ def test_an_agent_that_hosts_the_daemon_has_room_for_all_the_others(cluster, nod
     host = cluster.agent("host", "--rdzv-conf=node_timeout=3600", endpoint=f"127.0.0.1:{port}",
                          nnodes=str(nodes), run="many")
     host.says("waiting for")
-    # Clients at work hold what is theirs.
+    # Clients that have used the store keep their connections.
     clients = fill(port, 2 * nodes, FILLS["store clients at work"])
     others = agents(port, nodes - 1, nodes)
     lost = [number for number, peer in enumerate(others) if not is_welcome(peer)]
@@ -152,8 +153,8 @@ def test_readers_that_do_not_read_keep_nobody_out(cluster, path):
 
 
 def timers_of(port):
-    """Of each connection that the daemon has accepted: seconds until the kernel asks whether its
-    peer is still there; none: it will not, or waits for an answer."""
+    """For each connection that the daemon has accepted: in how many seconds the kernel will probe
+    whether the peer is still there; none: it will not, or waits for an answer."""
     found = []
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         local, state, timer = (line.split()[index] for index in (1, 3, 5))
@@ -178,7 +179,7 @@ def test_the_kernel_asks_every_peer_whether_it_is_still_there(cluster):
 
     timers = wait_for("a keep-alive timer on each of 4", look)
     assert all(30 <= seconds <= 60 for seconds in timers[:3]), timers
-    # An agent is given its hour: when a cut of the network is over it is still there.
+    # An agent gets the hour of its node_timeout, so it is still there when a network cut is over.
     assert 3000 <= timers[3] <= 3600, timers
     del silent, http
 

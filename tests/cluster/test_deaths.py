@@ -1,4 +1,4 @@
-"""kill -9 and SIGSTOP of each process in turn, and what is left after it."""
+"""SIGKILL and SIGSTOP of each process in turn, and what is left after that."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def children_of(pid):
 
 
 def guardian_of(cluster, agent):
-    """By the name that it gives itself."""
+    """Finds the guardian by the name that it gives itself."""
     def look():
         workers = {int(event.pid) for event in cluster.events("start")}
         for pid, line in cluster.marked().items():
@@ -79,7 +79,7 @@ def test_agent_killed_after_its_guardian_leaves_no_worker(cluster):
     cluster.started(1, 2)
     os.kill(guardian_of(cluster, agent), signal.SIGKILL)
     agent.says("guardian")
-    # The mark that all these tests look for is in its environment.
+    # Its environment has the mark that all these tests look for.
     guardian_of(cluster, agent)
     agent.kill()
     cluster.nothing_left()
@@ -98,7 +98,7 @@ def test_daemon_killed_and_started_again_workers_do_not_notice(cluster):
     again.says("round 1 is kept")
     assert len(cluster.events("start")) == 2, "no worker was started anew"
     cluster.order(0, "exit 3")
-    # It has seen all of round 1, after which no number was given: none is left out.
+    # It has seen all of round 1, and no later number was given out, so none is skipped.
     after = cluster.started(2, 2)
     assert {w.restarts for w in after} == {"1"}
     cluster.finish(2)
@@ -111,8 +111,8 @@ def test_daemon_that_stays_dead_costs_no_worker_while_the_nodes_see_each_other(c
     cluster.started(1, 2)
     daemon.kill()
     daemon.wait()
-    # Past the isolation limit of 6 s: workers live on their agents' tethers. What is waited for is
-    # the agents' own word, said each time the daemon could not be reached for so long.
+    # Past the isolation limit of 6 s workers live by their agents' tethers. The test waits for a
+    # line that the agents print each time the daemon could not be reached for so long.
     for agent in agents:
         agent.says(r"no rendezvous daemon at .* for (7|8|9|\d\d)(\.\d+)? s")
     assert len(cluster.events("start")) == 2
@@ -143,7 +143,7 @@ def test_a_stopped_agent_is_lost_and_fenced_when_it_wakes(cluster):
     after = cluster.started(2, 1)
     assert after[0].node == "node-a"
     b.kill(signal.SIGCONT)
-    # It wakes in a round that is over: its worker is killed, it joins anew and waits its turn.
+    # It wakes up in a round that is over: its worker is killed, and it joins again and waits.
     first = [e for e in cluster.events("start") if e.node == "node-b"][0]
     wait_for("the fenced worker to be gone", lambda: int(first.pid) not in cluster.marked())
     cluster.order(0, "exit 0")

@@ -1,4 +1,5 @@
-"""The Debian package: what is in it, pages that say what --help says, and a job that it runs."""
+"""The Debian package: its contents, manual pages that say what --help says, and a job that it
+runs."""
 
 import gzip
 import os
@@ -56,7 +57,7 @@ def test_it_has_programs_pages_completions_and_units(package, unpacked):
 
 
 def plain(page):
-    """What a reader sees of a page's source."""
+    """The text that a reader sees of a page's source."""
     text = re.sub(r"^\.[A-Z]+ ?", "", gzip.decompress(page.read_bytes()).decode(), flags=re.M)
     return text.replace("\\-", "-").replace("\\&", "").replace("\\e", "\\")
 
@@ -70,7 +71,7 @@ def test_a_page_says_what_help_says(unpacked, name):
         assert len(helps) > 2
     seen = " ".join(plain(page_of(unpacked, name)).split()).lower()
     for line in "\n".join(text.partition("\n\n")[2] for text in helps).splitlines():
-        for part in re.split("  +", line.strip()):  # what the layout puts side by side
+        for part in re.split("  +", line.strip()):  # the columns of the layout
             words = " ".join(part.removeprefix("Exit code: ").split()).lower()
             assert words in seen, (line, part)
     for line in helps[0].partition("\n\n")[0].splitlines():  # the usage
@@ -87,9 +88,9 @@ def test_man_shows_a_page_without_a_complaint(unpacked, name):
                           env={**os.environ, "MANWIDTH": "80", "LC_ALL": "C.UTF-8"})
     assert done.stderr == ""
     assert "SYNOPSIS" in done.stdout and "SEE ALSO" in done.stdout
-    # The line by which `apropos` finds it.
+    # The line by which `apropos` finds the page.
     assert re.search(rf'"{name} - \w.*"', run("lexgrog", page))
-    if name == "ddprun":  # a value that reaches over the column is not taken apart
+    if name == "ddprun":  # a value that exceeds the column is not split
         assert re.search(r"^ +--embed-daemon=auto \| always \| never$", done.stdout, re.M)
 
 
@@ -115,7 +116,7 @@ def test_programs_of_the_package_run_a_job(cluster, unpacked):
 
 @pytest.mark.slow
 def test_dpkg_installs_it_in_a_clean_root_and_takes_it_away(cluster, tmp_path, package):
-    """By the maintainer's scripts, in a system where systemd does not run."""
+    """It runs the maintainer scripts, in a system where systemd does not run."""
     root = old_root.make(tmp_path / "root")
     (root / "ddprun.deb").write_bytes(package.read_bytes())
     before = {path.relative_to(root) for path in (root / "usr").rglob("*")}

@@ -19,7 +19,7 @@ def doctor(*words, prefix=(), environment=None):
 
 
 def findings(*words, prefix=(), environment=None):
-    """By check, and the exit status."""
+    """Returns the findings by check, and the exit status."""
     done = doctor("--json", *words, prefix=prefix, environment=environment)
     assert not done.stderr
     told = json.loads(done.stdout)
@@ -30,7 +30,7 @@ def findings(*words, prefix=(), environment=None):
 
 @pytest.fixture
 def environment():
-    """Nothing that this machine's owner has set."""
+    """An environment without anything that this machine's owner has set."""
     return {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
 
 
@@ -71,7 +71,7 @@ def test_an_interface_that_is_not_here(environment):
 
 
 def test_folders_whose_file_server_hangs(environment, tmp_path):
-    """They are named, and the rest is looked at."""
+    """They are named, and the rest is still checked."""
     silent = tmp_path / "silent"
     silent.mkdir()
     environment |= {"PATH": f"{silent}:/usr/bin:/bin", "TMPDIR": f"{silent}",
@@ -107,7 +107,7 @@ def test_an_endpoint_on_this_host(cluster, environment):
 
 
 def test_an_endpoint_whose_port_a_left_over_process_holds(environment):
-    """As a worker of an old job may, or a program that was there first."""
+    """The process may be a worker of an old job, or a program that was there first."""
     with socket.create_server(("127.0.0.1", 0)) as left:
         port = left.getsockname()[1]
         place = f"127.0.0.1:{port}"

@@ -30,9 +30,9 @@ def test_three_hosts_that_are_well(doctors):
         assert of_all(each, "round trip") and of_all(each, "clocks", "ok")
         assert of_all(each, "MTU", "ok")[0]["seen"] == "1500 on all"
         assert "ddprun" in of_all(each, "versions")[0]["seen"]
-        # No name service: each has looked up two names.
+        # There is no name service, so each host has looked up two names.
         assert of_all(each, "names of nodes")[0]["seen"] == "0 of 6 look-ups find the node"
-    # All have the same of all, pair by pair.
+    # All of them have the same findings for each pair.
     for key in ("nodes", "pairs"):
         assert told[0][key] == told[1][key] == told[2][key]
     assert len(told[0]["pairs"]) == 6
@@ -63,7 +63,7 @@ def test_names_that_all_know(doctors, tmp_path):
     assert of_all(told[1], "names of nodes")[0]["state"] == "ok"
     assert [each["seen"] for each in of_all(told[1], "addresses of nodes", "ok")] == [
         "2 of 2 look-ups lead back to the node's name"]
-    # Debian's own line for this host, which is right for nobody else.
+    # The line that Debian writes for this host, which is wrong for all others.
     group = doctors_of(group)
     hosts.write_text("127.0.0.1 localhost\n127.0.1.1 node-0\n10.77.0.2 node-1\n")
     told = group.run(prefix=["unshare", "--mount", "sh", "-c",
@@ -109,9 +109,10 @@ def test_a_firewall_before_random_ports(doctors, verdict, words):
 
 
 def test_a_link_that_loses_large_packets(doctors):
-    """The daemon's, too, at which the nodes tell each other."""
+    """The link to the daemon, through which the nodes exchange findings, is affected, too."""
     group = doctors(2)
-    # What a link loses is what is on it, not what the kernel cuts up behind our firewall.
+    # The link must lose packets as they are sent, not as the kernel segments them behind our
+    # firewall.
     for host in group.hosts:
         subprocess.run(["ip", "-n", host.name, "link", "set", "eth0", "gso_max_segs", "1"],
                        check=True)
@@ -133,7 +134,7 @@ def test_packet_sizes_that_differ(doctors):
 
 def test_a_second_interface_that_nccl_would_take(doctors):
     group = doctors(2)
-    # Before eth0 in the kernel's order it is not; by name it is first.
+    # In the kernel's order it comes after eth0; by name it is the first.
     for index, host in enumerate(group.hosts):
         host.add_interface("ib0", f"10.{78 + index}.0.1/24")
     told = group.run(environment={"NCCL_SOCKET_IFNAME": "ib"})
@@ -161,7 +162,7 @@ def test_two_meetings_at_a_standing_daemon(cluster, doctors):
     for told in (*first, *doctors_of(group).run("--rdzv-id", "job1")):
         assert told["errors"] == 0
         assert of_all(told, "nodes")[0]["seen"].startswith("2 of 2 came: ")
-    # The daemon keeps only which meeting is next.
+    # The daemon keeps only which meeting comes next.
     pytest.importorskip("torch")
     script = ("from torch.distributed import TCPStore\n"
               "store = TCPStore('127.0.0.1', 29400, is_master=False, wait_for_workers=False)\n"
@@ -171,7 +172,7 @@ def test_two_meetings_at_a_standing_daemon(cluster, doctors):
 
 
 def test_a_doctor_of_another_version(cluster, doctors):
-    """Its card is other words; it is no reason to wait for the daemon."""
+    """The message with its findings has another form, which is no reason to wait at the daemon."""
     pytest.importorskip("torch")
     group = doctors(2)
     cluster.daemon(29400, host=group.hosts[0], bind="0.0.0.0")
@@ -194,7 +195,7 @@ def listens(host, port):
 
 def test_a_node_that_never_comes(doctors):
     group = doctors(3)
-    # The one that comes second, and so meets the first, is the one that does not wait for long.
+    # The doctor that comes second, and so meets the first, is the one that does not wait for long.
     group.start(0, "--json", "--wait", "3600")
     wait_for("the first to open the daemon", lambda: listens(group.hosts[0], 29400))
     group.start(1, "--json", "--wait", "10")
@@ -202,7 +203,7 @@ def test_a_node_that_never_comes(doctors):
         wrong = of_all(each, "nodes", "error")
         assert wrong[0]["seen"].startswith("2 of 3 came: ")
         assert wrong[0]["advice"].startswith("1 node did not")
-        # The two have examined each other all the same.
+        # The two hosts have still examined each other.
         assert of_all(each, "connections")[0]["seen"].startswith("2 of 2 pairs ")
 
 
@@ -211,7 +212,7 @@ def test_a_node_that_never_comes(doctors):
 ])
 def test_a_range_of_nodes(doctors, come, wanted, problem):
     group = doctors(come)
-    # Where all have come nobody waits.
+    # If all have come, none of them waits.
     wait = "600" if wanted == "2:2" else "3"
     for index in range(come):
         group.start(index, "--json", "--wait", wait, nodes=wanted)
@@ -273,7 +274,7 @@ def test_the_daemons_node_dies_midway(doctors, tmp_path):
     assert "the daemon went: " in of_all(told, "nodes", "error")[0]["seen"]
 
 
-@pytest.mark.slow  # it waits for as long as people do
+@pytest.mark.slow  # it waits for as long as a user would
 def test_another_number_of_nodes(doctors):
     group = doctors(2)
     group.start(0, "--json", nodes=2)
@@ -294,7 +295,8 @@ def test_one_too_many(doctors):
 
 
 def test_one_too_many_that_holds_the_daemon(doctors):
-    """It comes last, as its own way to the daemon is shut until the others examine each other."""
+    """It comes last, because its own path to the daemon is closed until the others examine each
+    other."""
     pytest.importorskip("torch")
     group = doctors(3)
     incoming(group.hosts[0], "iif lo tcp dport 29400 reject with tcp reset")

@@ -1,4 +1,5 @@
-"""`ddprun doctor --shared FOLDER`: whether it is one folder to all nodes, and answers."""
+"""`ddprun doctor --shared FOLDER`: whether it is the same folder on all nodes, and whether it
+answers."""
 
 import pytest
 
@@ -15,7 +16,7 @@ def test_a_shared_folder(doctors, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     group = doctors(2)
-    # Told on one node, it is examined by both.
+    # Given on one node only, it is examined by both.
     group.start(0, "--json", "--shared", folder)
     group.start(1, "--json")
     for each in group.answers():

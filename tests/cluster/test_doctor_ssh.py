@@ -16,7 +16,7 @@ def test_hosts_are_examined_from_one_command_line(cluster, net, make_hosts):
     here, servers = two_servers(net, make_hosts)
     job = doctor(cluster, net, here, "--json", "--bandwidth")
     assert job.wait() == 0, job.err()
-    told = json.loads(job.out())  # one host says it, and no tag stands before it
+    told = json.loads(job.out())  # one host prints it, without a tag
     said = {each["check"]: each["seen"] for each in told["findings"]
             if each.get("scope") == "nodes"}
     assert said["nodes"].startswith("2 of 2 came"), told

@@ -1,4 +1,4 @@
-"""What `ddprun` looks at before its first round (--check), and the launcher's page on doctor."""
+"""What `ddprun` checks before its first round (--check), and the launcher's page on doctor."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
 
 
 def job(*options, prefix=(), environment=None):
-    """What ddprun says of a job of one worker that ends well."""
+    """What ddprun prints about a job of one worker that succeeds."""
     done = subprocess.run([*prefix, BIN / "ddprun", *options, "--no-python", "/bin/true"],
                           capture_output=True, text=True, check=False, timeout=LIMIT,
                           env={**ENVIRONMENT, **(environment or {})})
@@ -24,8 +24,9 @@ def job(*options, prefix=(), environment=None):
 
 
 def warned(word, *options, **how):
-    """The same, which warns of this. A look that takes more than a few dozen milliseconds holds no
-    job up and says nothing, so where this machine is slow it is another job that says it."""
+    """The same for a job that has to warn of this. A check that takes more than a few dozen
+    milliseconds does not delay the job and prints nothing, so on a slow machine it may take several
+    jobs until one warns."""
     for _ in range(TRIES):
         said = job(*options, **how)
         if f"warning: {word}: " in said:

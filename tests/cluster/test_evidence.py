@@ -1,5 +1,5 @@
 """Where ranks stood when a round failed: what is found out before they are stopped, and that no
-restart waits for it where nothing hangs."""
+restart waits for it if nothing hangs."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.support.fake_ras import FakeRas, status
 from tests.support.small_disk import fill
 from tests.support.standing_script import line_of, write
 
-# Rank 1 does not come; rank 0 gives up waiting for it, as Gloo does.
+# Rank 1 does not arrive; rank 0 gives up waiting for it, as Gloo does.
 SLEEPS = """
     if rank == 1 and attempt == 0 and step == 1:
         note("stands")
@@ -54,7 +54,8 @@ def test_a_rank_that_does_not_come_is_named_with_its_line(cluster, tmp_path, wor
     cluster.nothing_left()
 
 
-# In the place of the real one, which not every machine has; so it says who asks for whom.
+# It stands in for the real one, which not every machine has, and prints which process asks about
+# which.
 PY_SPY = """#!/bin/sh
 [ "$1 $2 $3" = "dump --nonblocking --pid" ] && tr '\\0' '\\n' <"/proc/$4/environ" |
   grep -qx RANK=1 || exit 1
@@ -101,7 +102,7 @@ def endless(file):
 def test_what_nccl_knows_of_its_ranks_is_asked_for(cluster, tmp_path, answer, words):
     script = write(tmp_path, SLEEPS, limit=1)
     server = FakeRas(answer)
-    # Of eight seconds NCCL has six: two are left for a machine that is busy.
+    # NCCL uses six of the eight seconds; two are left for a machine that is busy.
     agent = cluster.agent("node", "--max-restarts", 1, "--max-quick-failures", 0, "--log-dir",
                           tmp_path / "logs", "--tee", 3, "--evidence", 8, workers=2,
                           command=[script],
@@ -142,8 +143,8 @@ def test_of_a_warm_worker_it_is_known_too(cluster, tmp_path):
 
 
 def test_no_restart_waits_where_nothing_hangs(cluster, tmp_path):
-    """Rank 1 never answers, and has ten minutes for it: but it moves, and rank 0 has failed by
-    itself. The round is over before."""
+    """Rank 1 never answers, and has ten minutes to do so; but it moves, and rank 0 has failed by
+    itself, so the round is over before that."""
     script = write(tmp_path, """
         if attempt == 0 and rank == 1:
             signal.pthread_sigmask(signal.SIG_BLOCK, [62])
@@ -175,7 +176,7 @@ def test_a_rank_that_never_answers_is_ended_all_the_same(cluster, tmp_path):
 
 
 def test_a_rank_that_writes_without_end_in_place_of_its_stack_is_cut_off(cluster, tmp_path):
-    """Into the file of its stack, on and on; to 64 MB, for the machine's sake."""
+    """It writes into the file of its stack without end, though only 64 MB, to spare the machine."""
     script = write(tmp_path, """
         if attempt == 0 and rank == 1 and step == 1:
             (file,) = [int(name) for name in os.listdir("/proc/self/fd")
@@ -195,7 +196,7 @@ def test_a_rank_that_writes_without_end_in_place_of_its_stack_is_cut_off(cluster
 
 
 def test_a_rank_that_waits_for_a_signal_is_not_woken(cluster, tmp_path):
-    """Ours would be taken for the one that it waits for."""
+    """It would take our signal for the one that it waits for."""
     script = write(tmp_path, """
         if attempt == 0 and rank == 1 and step == 1:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -239,7 +240,8 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(cluster, tmp_path):
 
 
 def test_what_a_script_sees_is_as_without(cluster, tmp_path):
-    """But for the handler, the descriptor, and what /proc has kept of the first environment."""
+    """There is no difference except for the handler, the descriptor, and what /proc has kept of the
+    first environment."""
     script = tmp_path / "probe.py"
     script.write_text("""
 import sys

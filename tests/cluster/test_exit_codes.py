@@ -1,4 +1,4 @@
-"""What ddprun exits with: each row of the table in launcher/README.md."""
+"""ddprun's exit codes: each row of the table in launcher/README.md."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def test_a_node_that_the_run_refuses_exits_with_78(cluster):
     other = cluster.agent("node-b", "--max-restarts=5", endpoint=endpoint, nnodes="1:2",
                           conf="last_call_timeout=0.1")
     assert other.wait() == 78
-    # The only one is the run: it ends with its signal.
+    # The only node is the whole run, so the run ends with its signal.
     first.kill(signal.SIGTERM)
     assert first.wait() == 143
 
@@ -74,7 +74,7 @@ def test_an_interrupted_job_exits_with_130_everywhere(cluster):
 
 
 def test_the_report_tells_what_143_does_not(cluster):
-    """A worker that was sent SIGTERM has failed; a job whose every node was has been stopped."""
+    """If a worker got SIGTERM, it has failed; if every node got it, the job has been stopped."""
     told = {}
     for name in ("failed", "stopped"):
         report = cluster.folder / name

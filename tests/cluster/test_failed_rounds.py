@@ -1,5 +1,5 @@
-"""What is kept of any round that fails, though no rank stands still: how its workers ended and what
-they said last, what the kernel's log says, and the counts of memory."""
+"""What is kept of every round that fails, even if no rank stands still: how its workers ended and
+their last output, what the kernel's log says, and the memory counters."""
 
 import json
 import sys
@@ -50,7 +50,7 @@ def start(cluster, script, *options, name="node", workers=2, prefix=(), **more):
 
 @pytest.mark.main_path
 def test_how_workers_ended_and_what_they_said_is_kept(cluster, tmp_path):
-    """Rank 1 works on, so that nothing is asked of it."""
+    """Rank 1 goes on working, so it is not asked anything."""
     script = write(tmp_path, """
 if rank == 1 and attempt == 0:
     print("rank 1 works", flush=True)
@@ -92,7 +92,7 @@ def test_it_is_kept_where_the_only_worker_of_a_node_fails(cluster, tmp_path):
 
 
 def test_a_job_that_is_started_again_keeps_its_evidence_beside_that_of_before(cluster, tmp_path):
-    """As a batch system does, with the same names and the same file."""
+    """A batch system starts it again, with the same names and the same file."""
     script = write(tmp_path, "if attempt == 0: sys.exit(3)\n")
     report = tmp_path / "report"
     for _ in range(2):
@@ -147,7 +147,8 @@ def test_nothing_is_kept_where_nobody_wants_it(cluster, tmp_path):
     assert not list((tmp_path / "logs").glob("*/attempt_0/evidence"))
 
 
-# The process that the kernel names, the failure's own words, and whether that one explains this.
+# The process that the kernel names, the text of the failure, and whether the former explains the
+# latter.
 @pytest.mark.parametrize("process, error, explains", [
     ("'<unknown>'", CUDA_ERROR, True),
     ("'<unknown>'", "ValueError: loss is NaN", False),
@@ -155,7 +156,7 @@ def test_nothing_is_kept_where_nobody_wants_it(cluster, tmp_path):
     ("1", CUDA_ERROR, False),
 ], ids=["unknown", "no word of CUDA", "its own", "another's"])
 def test_a_fault_of_the_gpu_is_named(cluster, tmp_path, process, error, explains):
-    """A worker says in the place of the kernel what the driver of a GPU would."""
+    """A worker writes to the kernel's log what a GPU's driver would write."""
     log = cluster.folder / "kmsg"
     log.write_text("4,1,1,-;NVRM: Xid (PCI:0000:01:00): 48, pid=1, name=a, before the round\n")
     kind, _, text = error.partition(": ")

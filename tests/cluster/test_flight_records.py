@@ -1,5 +1,5 @@
 """What PyTorch's worker server and flight recorder add to the evidence and to the naming of hangs,
-with PyTorch itself over Gloo."""
+with real PyTorch over Gloo."""
 
 import _thread
 import ctypes
@@ -54,7 +54,7 @@ STANDS = """
         {how}
     dist.all_reduce(torch.ones(4, 256))
 """
-# The second holds the interpreter: nothing of Python runs any more.
+# The second one holds the interpreter's lock, so no Python code runs any more.
 SLEEPS = "time.sleep(3600)"
 HOLDS = "ctypes.PyDLL(None).read(os.pipe()[0], ctypes.create_string_buffer(1), 1)"
 
@@ -224,7 +224,8 @@ def test_a_script_sees_none_of_it(cluster, tmp_path):
 
 
 def test_a_script_that_forks_ranks_of_its_own_is_let_alone(cluster, tmp_path):
-    """Its children have process groups; nobody asks them, and their ends are their own."""
+    """Its children have process groups; they are not asked, and how they end is their own
+affair."""
     script = tmp_path / "train.py"
     script.write_text("""
 import os
@@ -252,7 +253,7 @@ print("ends", [os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in child
 
 
 class FewThreads:
-    """Of _thread; the system gives so many threads and no more."""
+    """Replaces the _thread module; the system allows so many threads and no more."""
 
     def __init__(self, left):
         self.left = left
@@ -266,7 +267,7 @@ class FewThreads:
 
 
 def test_where_threads_are_short_there_is_no_server(monkeypatch):
-    """PyTorch's would end the process if one of its threads could not be started."""
+    """PyTorch's server would end the process if one of its threads could not be started."""
     monkeypatch.syspath_prepend(ROOT / "launcher" / "evidence")
     has_room = importlib.import_module("ddprun_server")._has_room
     assert not has_room(FewThreads(0)) and not has_room(FewThreads(9))
@@ -283,7 +284,7 @@ def test_where_threads_are_short_there_is_no_server(monkeypatch):
      False),
     ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/pids.max": "100000000\n",
       "sys/fs/cgroup/pids.current": "7\n"}, True),
-    # Of a container that does not see the folder of its host.
+    # It is in a container that does not see the host's folder.
     ({"proc/self/cgroup": "3:cpu:/x\n2:pids:/docker/4711\n",
       "sys/fs/cgroup/pids/pids.max": "100\n", "sys/fs/cgroup/pids/pids.current": "1\n"}, False),
 ])
@@ -298,7 +299,7 @@ def test_the_server_takes_little_of_the_threads_that_are_left(monkeypatch, tmp_p
 
 
 class OlderKernel:
-    """A libc for which there is no close_range()."""
+    """A libc on a kernel without close_range()."""
 
     def __init__(self, may_unshare):
         self.unshare = ctypes.CDLL(None).unshare if may_unshare else lambda flags: -1

@@ -1,5 +1,5 @@
-"""Between fork and exec a child uses no heap: see tests/support/fork_guard.cpp. One that did would
-hang under some allocators, and its agent would wait for ever or for nothing."""
+"""Between fork and exec a child uses no heap: see tests/support/fork_guard.cpp. A child that did
+would hang under some allocators, and its agent would wait for it for ever."""
 
 import pytest
 

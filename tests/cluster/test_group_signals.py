@@ -1,5 +1,6 @@
 """A signal to a whole group of processes (Slurm's time limit, systemd's stop, a pod's end) reaches
-the agent, its guardian and its workers in any order: the node is drained, whoever was first."""
+the agent, its guardian and its workers in any order: the node is drained, whichever process was
+first."""
 
 import os
 import signal
@@ -11,16 +12,16 @@ import pytest
 
 from tests.support.cluster import BIN, Program, wait_for
 
-# How long after a worker has ended by a signal its agent waits for one of its own.
+# How long after a worker has been ended by a signal its agent waits to get that signal, too.
 OWN_SIGNAL_WAIT = 0.1
-# How long an agent that has heard a signal waits for its guardian to hear it, too.
+# How long an agent that has got a signal waits for its guardian to get it, too.
 GUARDIAN_ANSWER_WAIT = 0.2
 TIMES = 50
 TRIES = 10
 
 
 def descendants(pid):
-    """The process and all below it; parents before their children."""
+    """The process and all its descendants, parents before their children."""
     found = [pid]
     for one in found:
         try:
@@ -32,7 +33,8 @@ def descendants(pid):
 
 
 def to_all(agents, number, workers_first):
-    """As a cgroup's owner sends it: to each process by itself, since workers have own sessions."""
+    """Sends it as the owner of a cgroup does: to each process by itself, because workers have
+    sessions of their own."""
     pids = [pid for agent in agents for pid in descendants(agent.pid)]
     for pid in reversed(pids) if workers_first else pids:
         try:
@@ -42,13 +44,13 @@ def to_all(agents, number, workers_first):
 
 
 def to_all_at_once(agent, number, workers_first):
-    """The same, as if it took no time: however long this process and the guardian have to wait for
-    their turn, the agent goes on only when all that has been sent has come."""
+    """The same as if it took no time: however long this process and the guardian have to wait for a
+    processor, the agent goes on only when all signals have arrived."""
     agent.kill(signal.SIGSTOP)
     wait_for("the agent to stand still", lambda: state_of(agent.pid)["State"][0] == "T")
     guardian, = (pid for pid in descendants(agent.pid) if is_guardian(pid))
     to_all([agent], number, workers_first)
-    # It tells the agent in its handler, and sleeps again.
+    # The guardian tells the agent in its signal handler, and sleeps again.
     wait_for("the guardian to have told of it", lambda: not is_pending(guardian, number)
              and state_of(guardian)["State"][0] == "S")
     agent.kill(signal.SIGCONT)
@@ -57,7 +59,7 @@ def to_all_at_once(agent, number, workers_first):
 def two_nodes(cluster):
     daemon = cluster.daemon()
     common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2", workers=2)
-    # In join order, so that the one that is drained is not the leader.
+    # They start in join order, so that the node that is drained is not the leader.
     a = cluster.agent("node-a", "--max-restarts", 0, **common)
     b = cluster.agent("node-b", "--max-restarts", 0, **common)
     started = cluster.started(1, 4)
@@ -66,9 +68,9 @@ def two_nodes(cluster):
 
 
 def two_nodes_told(cluster, names, number, workers_first):
-    """Two nodes, of which those with these names were sent the signal. Where its workers were first
-    and this process had to wait for its turn before it came to the agents, that was too late for
-    them: other nodes are told."""
+    """Two nodes, of which those with these names were sent the signal. If the workers got it first,
+    and this process then had to wait too long for a processor before it reached the agents, this is
+    tried again with other nodes."""
     for _ in range(TIMES):
         nodes = daemon, a, b = two_nodes(cluster)
         began = time.monotonic()
@@ -119,7 +121,7 @@ def test_sigint_to_one_node_stops_the_run_as_a_person_does(cluster, workers_firs
 def test_sigterm_to_all_nodes_ends_the_run(cluster, workers_first):
     daemon, a, b = two_nodes_told(cluster, ["node-a", "node-b"], signal.SIGTERM, workers_first)
     codes = [a.wait(), b.wait()]
-    # One may have left before the other was seen to be asked, too.
+    # One may have left before it was seen that the other had been asked, too.
     assert 143 in codes and set(codes) <= {0, 143}, codes
     assert "every node was asked to leave" in a.err() + b.err()
     cluster.nothing_left(but=[daemon])
@@ -143,7 +145,7 @@ def test_a_worker_that_alone_is_sent_sigterm_has_failed(cluster):
     cluster.nothing_left()
 
 
-# Says each SIGUSR1 that it is sent, and ends after so many.
+# Prints a line for each SIGUSR1 that it gets, and ends after so many.
 COUNTS = """
 import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
@@ -169,7 +171,7 @@ def counting(cluster, request):
 
 
 def judged(agent, count):
-    """Waits until it has said so often that a signal was sent to all."""
+    """Waits until the agent has said so often that a signal was sent to all."""
     wait_for("the agent to have judged it", lambda: agent.err().count(
         "SIGUSR1 was sent to every process of this node's job") == count)
 
@@ -179,7 +181,7 @@ def test_sigusr1_to_every_process_reaches_each_worker_once(counting, workers_fir
     to_all_at_once(counting, signal.SIGUSR1, workers_first)
     counting.says("SIGUSR1 was sent to every process of this node's job: "
                   "it is not passed on to ranks 0 and 1, which have it already")
-    # The next one comes from nobody but this test, or the workers would have ended by now.
+    # The next signal comes only from this test; otherwise the workers would have ended by now.
     counting.kill(signal.SIGUSR1)
     counting.says("SIGUSR1 is passed on to ranks 0 and 1")
     assert counting.wait() == 0
@@ -199,8 +201,8 @@ def test_sigusr1_to_every_process_twice_reaches_each_worker_twice(counting):
 
 
 def test_the_second_of_two_soon_after_each_other_is_known_too(cluster):
-    """Both are judged together, where this machine lets the test send them within the time for
-    which the agent waits: else two more are sent to another one."""
+    """Both are judged together if this machine lets the test send them within the time for which
+    the agent waits; otherwise two more are sent to another agent."""
     for _ in range(TRIES):
         agent = start_counting(cluster, 3)
         began = time.monotonic()
@@ -217,7 +219,7 @@ def test_the_second_of_two_soon_after_each_other_is_known_too(cluster):
         cluster.nothing_left()
     else:
         pytest.skip(f"this machine was too slow, {TRIES} times")
-    # To this agent alone; it is judged behind those.
+    # This one goes to the agent alone; it is judged after those.
     agent.kill(signal.SIGUSR2)
     agent.says("SIGUSR2 is not passed on to ranks 0 and 1")
     assert "goes on" not in agent.err()
@@ -241,7 +243,7 @@ def test_sigusr1_to_a_guardian_that_was_started_again_is_known(counting):
 @pytest.mark.parametrize("how", [["pkill", "-USR1", "ddprun", "-P"],
                                  ["pkill", "-USR1", "-f", "bin/ddprun", "-P"]])
 def test_sigusr1_by_the_name_of_ddprun_goes_on_to_workers(counting, how):
-    # As a person would type it, but for the part that keeps it to this test's processes.
+    # This is what a person would type, except for the part that limits it to this test's processes.
     everybody = f"{os.getpid()},{counting.pid}"
     subprocess.run([*how, everybody], check=True)
     counting.says("SIGUSR1 is passed on to ranks 0 and 1")
@@ -250,7 +252,7 @@ def test_sigusr1_by_the_name_of_ddprun_goes_on_to_workers(counting, how):
 
 
 def state_of(pid):
-    """What the kernel says of a process; nothing where it has gone."""
+    """The state of a process according to the kernel; empty if it has gone."""
     try:
         with open(f"/proc/{pid}/status") as status:
             return {name: value.strip() for name, _, value in (

@@ -1,5 +1,5 @@
-"""A daemon inside an agent ends with it: another agent of that host opens the next one at the
-same endpoint, whoever held it before, and the runs go on. Where none can, the others say what
+"""A daemon inside an agent ends with it. Another agent on that host opens the next one at the same
+endpoint, whichever agent hosted it before, and the runs go on. If no agent can, the others say what
 follows."""
 
 import contextlib
@@ -13,12 +13,12 @@ from tests.support.cluster import LIMIT, LOST_SOON, NONE_IS_LOST, WORKER, Progra
 from tests.support.ports import free_port
 
 IN_THIS_PROCESS = r"the rendezvous daemon at \S+ is in this process from now on"
-# The first of two jobs: it ends when the test says so, and then leaves at once.
+# The first of two jobs, which ends when the test says so, and then leaves at once.
 UNTIL = 'until [ -e "$0" ]; do sleep 0.05; done'
 
 
 def two_jobs(cluster, *arguments):
-    """Two of one node at one endpoint; the daemon is in the first one's agent."""
+    """Two jobs of one node each at one endpoint; the daemon is in the agent of the first."""
     endpoint = f"localhost:{free_port()}"
     over = cluster.folder / "over"
     first = cluster.agent("first", endpoint=endpoint, run="one", conf="linger=0.2",
@@ -77,7 +77,7 @@ def test_a_failure_after_the_first_job_has_left_is_made_good(cluster, how):
 def test_the_other_nodes_of_that_host_agree_on_who_holds_the_next(cluster, number):
     endpoint = f"127.0.0.1:{free_port()}"
     conf = f"{LOST_SOON},last_call_timeout=10,linger=0.2"
-    # Of one job, though their arguments differ and no id says so.
+    # They belong to one job, although their arguments differ and they have no id.
     first, *others = [each for name in ("node-a", "node-b", "node-c")
                       for each in cluster.nodes(name, endpoint=endpoint, nnodes="2:3", conf=conf,
                                                 run="none",
@@ -100,7 +100,7 @@ NAMED = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec
 
 
 def with_names(cluster, host, names, name, **options):
-    """An agent on a host that knows these names."""
+    """Starts an agent on a host that knows these names."""
     line = cluster.agent_line(name, endpoint="pod-0:29400", **options)
     return Program(cluster, name, line, prefix=[*host.prefix, *NAMED, str(names)],
                    environment=cluster.state_of(host))
@@ -138,7 +138,7 @@ def test_where_no_daemon_can_be_the_others_say_at_once_for_how_long_they_wait(cl
     assert other.running()
     other.kill(signal.SIGINT)
     other.says("SIGINT: leaving the run")
-    other.kill(signal.SIGINT)  # or it would look for the daemon for as long as a node may be silent
+    other.kill(signal.SIGINT)  # otherwise it would look for the daemon for node_timeout
     other.wait()
     cluster.nothing_left()
 
@@ -148,7 +148,7 @@ def test_a_daemon_that_is_opened_later_has_room_for_other_jobs(cluster):
     port = int(re.search(r"localhost:(\d+)", " ".join(map(str, second.command)))[1])
     end("killed")
     second.says(IN_THIS_PROCESS)
-    # More than a daemon of a job of one node has room for.
+    # This is more than a daemon of a job of one node has room for.
     with contextlib.ExitStack() as all_open:
         others = [all_open.enter_context(socket.create_connection(("127.0.0.1", port)))
                   for _ in range(150)]
@@ -164,7 +164,7 @@ def test_a_daemon_that_is_opened_later_has_room_for_other_jobs(cluster):
 @pytest.mark.parametrize("how", ["goes on", "is started again"])
 def test_a_killed_agent_that_held_the_daemon_is_waited_for_no_longer_than_its_workers_live(
         cluster, how):
-    """By its guardian's word to the next daemon; else two isolation limits would pass, which are
+    """Its guardian reports to the next daemon; otherwise two isolation limits would pass, which is
     longer than a test waits."""
     endpoint = f"127.0.0.1:{free_port()}"
     conf = f"node_timeout={2 * LIMIT},last_call_timeout=10,linger=0.2"

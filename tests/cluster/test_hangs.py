@@ -1,5 +1,5 @@
-"""Hangs: a rank that the others wait for is named, ended, and the round is started again; what
-moves, however long it takes, is none."""
+"""Hangs: a rank that the others wait for is named and ended, and the round is started again; a rank
+that moves does not hang, however long it takes."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def start(cluster, script, *options, workers=3, name="node", **more):
 
 
 def told_to(file):
-    """The option, and a function: what it has been told so far."""
+    """Returns the option, and a function that returns the events so far."""
     return (("--on-event", f"cat >>{file}"),
             lambda: [json.loads(line) for line in file.read_text().splitlines()]
             if file.exists() else [])
@@ -45,7 +45,7 @@ def run_shown(daemon):
 
 
 def two_nodes(cluster, script, limit, workers):
-    """The first has the lower ranks."""
+    """Starts two nodes, the first of which has the lower ranks."""
     daemon = cluster.daemon()
     agents = []
     for name, count in zip("ab", workers):
@@ -100,8 +100,8 @@ def test_a_stopped_rank_is_named(cluster, tmp_path):
     cluster.nothing_left()
 
 
-# A child that is started so lets its parent wait in the kernel until it executes a program: in
-# state D, as for a file server that is gone.
+# A child that is started in this way makes its parent wait in the kernel until it executes a
+# program: in state D, like a process whose file server is gone.
 STUCK = """
     if rank == 1 and attempt == 0 and step == 1:
         import ctypes
@@ -145,7 +145,7 @@ def test_a_rank_that_is_stuck_in_the_kernel_is_named(cluster, tmp_path):
 
 @pytest.fixture
 def gated_file(tmp_path):
-    """A file of which each reading waits in the kernel for the test."""
+    """A file on which each read waits in the kernel for the test."""
     file = tmp_path / "step-100.pt"
     file.write_bytes(bytes(4096))
     gate = ReadGate(file)
@@ -157,7 +157,7 @@ def gated_file(tmp_path):
 
 
 def test_by_default_ranks_whose_file_server_is_gone_are_named(cluster, tmp_path, gated_file):
-    """All of them: none is there that waits in a collective."""
+    """All ranks are stuck, and none waits in a collective."""
     file, gate = gated_file
     script = write(tmp_path, f"""
         if step == 1:
@@ -177,7 +177,8 @@ def test_by_default_ranks_whose_file_server_is_gone_are_named(cluster, tmp_path,
 
 
 def test_a_rank_that_reads_from_a_slow_disk_does_not_hang(cluster, tmp_path, gated_file):
-    """In state D at each look, in one function of the kernel, for far longer than the limit."""
+    """It is in state D at each look, in the same function of the kernel, for far longer than the
+    limit."""
     file, gate = gated_file
     script = write(tmp_path, f"""
         if rank == 0 and step == 1:
@@ -207,7 +208,8 @@ MOVES = {
 
 @pytest.mark.parametrize("how", MOVES)
 def test_a_rank_that_moves_does_not_hang(cluster, tmp_path, how):
-    """Far longer than the limit: a checkpoint, an evaluation or a compilation, by the others' wait.
+    """The others wait for it for far longer than the limit, as in a checkpoint, an evaluation or a
+    compilation.
     """
     script = write(tmp_path, f"""
         until = time.monotonic() + 8
@@ -221,7 +223,7 @@ def test_a_rank_that_moves_does_not_hang(cluster, tmp_path, how):
 
 
 def test_a_node_whose_ranks_all_wait_ends_nobody(cluster, tmp_path):
-    """Rank 0 of node a is at something; all of node b wait for it, which b cannot know."""
+    """Rank 0 of node a is busy; all ranks of node b wait for it, which b cannot know."""
     script = write(tmp_path, """
         if rank == 0 and step == 1:
             while not (folder / "go").exists():
@@ -294,7 +296,7 @@ def test_ranks_that_train_with_gloo_wait_for_the_one_in_its_forward(cluster, tmp
 
 
 def test_by_default_a_hang_is_named_and_nobody_is_ended(cluster, tmp_path):
-    """Who is paged by --on-event or looks at the daemon's page hears of it, and of its end."""
+    """The command of --on-event and the daemon's page tell of it, and of its end."""
     script = write(tmp_path, """
         if rank == 2 and step == 1:
             while not (folder / "go").exists():
@@ -341,7 +343,7 @@ def test_of_a_hang_that_nobody_asks_for_nothing_is_said(cluster, tmp_path):
 
 
 def test_programs_that_cannot_say_where_they_stand_are_not_ended(cluster, tmp_path):
-    """They have no handler of the signal, which would end them."""
+    """They have no handler for the signal, which would end them."""
     script = tmp_path / "work.sh"
     script.write_text('read word < "$DDPRUN_TEST_CONTROL/go.$RANK"; echo has ended well')
     for rank in range(2):

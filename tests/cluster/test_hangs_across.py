@@ -1,5 +1,5 @@
-"""Hangs of nodes with one rank each, none of which can know from its own rank alone who the others
-wait for: together they do."""
+"""Hangs of nodes with one rank each. None of them can know from its own rank which one the others
+wait for, but together they can."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.support.standing_script import line_of, write
 
 
 def nodes(cluster, count, command, *options, blind=()):
-    """One rank each, in this order; `blind` ones are no Python."""
+    """Nodes of one rank each, in this order; the workers of `blind` ones are not Python."""
     daemon = cluster.daemon()
     agents = []
     for name in "abc"[:count]:
@@ -91,7 +91,7 @@ def test_by_default_the_rank_is_named_on_its_node_and_on_the_leaders(cluster, tm
 
 
 def test_a_node_that_cannot_see_its_rank_has_nobody_ended(cluster, tmp_path):
-    """Rank 1 may well wait for that of node c, which no one sees."""
+    """Rank 1 may be waiting for the rank of node c, which cannot be seen."""
     script = write(tmp_path, """
         if rank == 1 and step == 1:
             while not (folder / "on").exists():

@@ -1,5 +1,5 @@
-"""A node that is ill gives up its place: by --health-check or by what the agent sees itself, with
-real agents and a real daemon."""
+"""An unhealthy node gives up its place, because of --health-check or of what the agent itself
+finds, with real agents and a real daemon."""
 
 import json
 import signal
@@ -9,7 +9,7 @@ from tests.support.cluster import get, wait_for
 
 
 def checks(cluster, name):
-    """A command that fails, and prints its text, while the file ill.NAME is there."""
+    """A command that prints its text and fails as long as the file ill.NAME exists."""
     file = cluster.folder / f"ill.{name}"
     return f"if [ -e {file} ]; then cat {file}; exit 1; fi"
 
@@ -72,7 +72,7 @@ def test_a_node_that_is_ill_and_needed_takes_part(cluster):
 
 
 def test_a_node_whose_disk_is_full_gives_its_place_to_a_spare_and_gets_well(cluster):
-    """Nobody has asked for a check: what is seen then counts from the next failure on."""
+    """No check was requested; what is found then counts from the next failure on."""
     daemon = cluster.daemon()
     common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes=2, conf="backoff_max=0")
     words = ("--max-restarts", 9, "--spares", 1, "--health-check-interval", 0.2)
@@ -101,7 +101,7 @@ def test_a_node_whose_disk_is_full_gives_its_place_to_a_spare_and_gets_well(clus
 
 
 def test_after_an_error_of_cuda_the_next_round_waits_for_the_look_at_the_node(cluster):
-    """Nobody has asked for a check: what is seen then counts for this restart."""
+    """No check was requested; what is found then counts for this restart."""
     daemon = cluster.daemon()
     common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes=2, conf="backoff_max=0")
     words = ("--max-restarts", 9, "--spares", 1)

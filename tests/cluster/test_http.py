@@ -1,4 +1,4 @@
-"""What the daemon tells a person or a probe over HTTP."""
+"""What the daemon shows to a person or a probe over HTTP."""
 
 import json
 

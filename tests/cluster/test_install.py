@@ -1,4 +1,5 @@
-"""What `cmake --install` brings: the programs, and a CMake package for programs of other trees."""
+"""What `cmake --install` installs: the programs, and a CMake package for programs of other
+projects."""
 
 import os
 import re
@@ -12,11 +13,11 @@ import pytest
 from tests.support.cluster import BIN, ROOT, Program
 
 BUILD = BIN.parent
-COMPILES_S = 3600  # LibTorch's headers where many others compile, too: 14 minutes were too few
+COMPILES_S = 3600  # LibTorch's headers; on a busy machine 14 minutes were not enough
 pytestmark = pytest.mark.timeout(COMPILES_S + 100)
 
-# What was compiled once is not compiled again, as long as neither it nor what is installed has
-# changed: the paths in it are taken relative to the test's folder.
+# A source is not compiled again as long as neither it nor the installed files have changed, because
+# the cache takes paths relative to the test's folder.
 LAUNCHER = "-DCMAKE_CXX_COMPILER_LAUNCHER=env;CCACHE_BASEDIR={};CCACHE_NOHASHDIR=1;ccache"
 
 
@@ -37,7 +38,8 @@ def prefix(tmp_path):
 
 
 def configure_outside(tmp_path, prefix, main, find, library, *options):
-    """A program of a tree of its own: its build folder, CMake's exit status and words."""
+    """Configures a program of another project; returns its build folder, and CMake's exit status
+    and output."""
     tree = tmp_path / "outside"
     tree.mkdir(exist_ok=True)
     (tree / "main.cpp").write_text(main)
@@ -57,13 +59,13 @@ def configure_outside(tmp_path, prefix, main, find, library, *options):
 
 
 def test_a_program_of_another_tree_uses_the_worker_library(cluster, tmp_path, prefix):
-    # Each header by itself finds what it needs.
+    # Each header includes what it needs.
     headers = sorted(path.relative_to(prefix / "include").as_posix()
                      for path in (prefix / "include/ddprun/worker").glob("*.hpp"))
     headers += sorted(path.relative_to(prefix / "include").as_posix()
                       for path in (prefix / "include/ddprun/worker/snapshot").glob("*.hpp"))
     assert "ddprun/worker/store_client.hpp" in headers
-    assert "ddprun/worker/roll_call.hpp" not in headers  # only what a program can include
+    assert "ddprun/worker/roll_call.hpp" not in headers  # only headers that a program can include
     example = (ROOT / "examples/02_store_client/main.cpp").read_text()
     includes = "".join(f"#include <{header}>\n" for header in headers)
     build, status, words = configure_outside(tmp_path, prefix, includes + example, "",
@@ -77,7 +79,7 @@ def test_a_program_of_another_tree_uses_the_worker_library(cluster, tmp_path, pr
 
 
 def without_numbers(lines):
-    """What is printed, but for how small the loss became."""
+    """The output, without how small the loss became."""
     return sorted(re.sub(r"\d\.\de-\d+", "", lines).splitlines())
 
 
@@ -118,7 +120,7 @@ def test_a_program_of_another_tree_uses_nccl(cluster, tmp_path, prefix):
     run("cmake", "--build", build)
     job = Program(cluster, "job", [prefix / "bin/ddprun", "--nproc-per-node", "1", "--no-python",
                                    build / "outside"])
-    # Without a GPU it says so; with one it joins, by an id of its own.
+    # Without a GPU it says so; with one it joins, with an id of its own.
     assert job.wait() == 0 or "no GPU is visible" in job.err(), job.err()
 
 
@@ -158,7 +160,7 @@ def test_the_readme_program_trains_with_the_libtorch_that_it_was_built_with(clus
 
 def test_no_path_of_the_build_is_in_the_package(prefix):
     for file in (prefix / "lib").rglob("*.cmake"):
-        if file.name.startswith("ddprun"):  # the others look for what is there
+        if file.name.startswith("ddprun"):  # the others look for what is installed
             assert str(ROOT) not in file.read_text(), file
     for program in ("ddprun", "ddprun-nccl-id", "ddprun-rendezvous"):
         assert os.access(prefix / "bin" / program, os.X_OK)

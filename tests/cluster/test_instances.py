@@ -1,5 +1,6 @@
-"""Two lives of one run id: whoever reaches an empty daemon first must not end a healthy job, and no
-worker of the life before may live beside the first round of the next."""
+"""Two instances of one run id: the node that reaches a daemon without a record first must not end a
+healthy job, and no worker of the earlier instance may be alive beside the first round of the
+next."""
 
 import signal
 
@@ -55,7 +56,7 @@ def test_an_agent_that_brings_a_daemon_where_one_has_died_takes_the_running_job_
                              conf=NONE_IS_LOST)
     for member in members:
         member.says("again")
-    # With it the daemon would go: it waits, although the job is full.
+    # The daemon would leave with it, so it waits, although the job is full.
     newcomer.says("waits as a spare")
     cluster.finish(2)
     assert [member.wait() for member in members] == [0, 0]
@@ -70,8 +71,8 @@ def test_no_worker_of_a_node_that_was_cut_off_lives_in_the_run_after_an_operator
     daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
     endpoint = f"{hosts[0].address}:29400"
     conf = LOST_SOON
-    # The leader is cut off: it ends its workers one isolation limit later, and the daemon, which
-    # takes longer to call it lost, knows by the other one's word that they are gone then.
+    # The leader is cut off, and ends its workers one isolation limit later. When the daemon, which
+    # takes longer, calls it lost, it knows from the other node's report that they are gone.
     leader = cluster.agent("leader", endpoint=endpoint, nnodes=2, host=hosts[1], conf=conf)
     leader.says("1 of 2 nodes")
     other = cluster.agent("other", endpoint=endpoint, nnodes=2, host=hosts[2], conf=conf)
@@ -92,7 +93,8 @@ def test_a_node_without_a_daemon_ends_its_workers_before_the_orphan_limit(cluste
     hosts = make_hosts(3)
     daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
     endpoint = f"{hosts[0].address}:29400"
-    # A tenth of the limit is left for the workers to end: it must outlast their agent's waiting.
+    # A tenth of the limit is left for the workers to end, which must be longer than their agent
+    # waits.
     conf = f"{LOST_SOON},last_call_timeout=0.3,orphan_limit=20,stop_grace=0.1"
     alone = cluster.agent("alone", endpoint=endpoint, nnodes="1:2", host=hosts[1], conf=conf)
     old = cluster.started(1, 1)
@@ -111,7 +113,7 @@ def test_a_node_without_a_daemon_ends_its_workers_before_the_orphan_limit(cluste
 def test_a_hosting_agent_is_started_again_while_another_node_is_cut_off(cluster, make_hosts):
     hosts = make_hosts(2)
     endpoint = f"{hosts[0].address}:29400"
-    # As long as the second run waits for the workers of the first: node-1 has the time to join.
+    # Node-1 has time to join as long as the second run waits for the workers of the first.
     conf = "node_timeout=10,last_call_timeout=15"
     host = cluster.agent("node-0", endpoint=endpoint, nnodes="1:2", host=hosts[0], conf=conf)
     host.says("here: node-0")

@@ -1,5 +1,5 @@
-"""Two c10d jobs at one endpoint, one after the other, neither of which has an --rdzv-id: hosts of
-their own, and an agent holds the daemon."""
+"""Two c10d jobs at one endpoint, one after the other, neither of which has an --rdzv-id. Each node
+has a host of its own, and an agent hosts the daemon."""
 
 import re
 import shutil
@@ -18,7 +18,7 @@ def script(cluster, name):
 
 
 def job(cluster, hosts, name):
-    """A node on each host, the first of which the endpoint names."""
+    """Starts a node on each host; the endpoint is the first host."""
     agents = []
     for index, host in enumerate(hosts):
         agents.append(cluster.agent(
@@ -34,7 +34,7 @@ def starts_of(cluster, name):
 
 
 def is_whole(cluster, name, restarts="0"):
-    """Each rank of a world of two has started, once."""
+    """Whether each rank of a world of two has started, and only once."""
     wait_for(f"job {name}", lambda: len([each for each in starts_of(cluster, name)
                                          if each.restarts == restarts]) == 2)
     found = [each for each in starts_of(cluster, name) if each.restarts == restarts]
@@ -60,7 +60,7 @@ def test_what_is_left_of_a_job_is_told_that_another_one_has_its_place(cluster, m
     assert "another job (train_b.sh, started " in first[1].err(), first[1].err()
     assert " on b-0) has taken this endpoint" in first[1].err(), first[1].err()
     is_whole(cluster, "b")
-    # A failure is made good in its own world, with the budget of its own.
+    # A failure restarts only its own world, from that world's own budget.
     cluster.order(1, "exit 1")
     is_whole(cluster, "b", restarts="1")
     assert len(starts_of(cluster, "a")) == 2, "no worker of the first job was started again"
@@ -89,7 +89,7 @@ def test_a_job_that_is_whole_stays_so_whatever_else_is_started_there(cluster, ma
     hosts = make_hosts(2)
     first = job(cluster, hosts, "a")
     is_whole(cluster, "a")
-    # With the first one's options, and with others.
+    # With the options of the first one, and with others.
     for host, options, why in (
             (hosts[0], ["--max-restarts=1"], "run none is full: 2 nodes are here"),
             (hosts[1], [], "b has max-restarts 0, the run 1: start all nodes")):

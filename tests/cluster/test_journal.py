@@ -1,5 +1,5 @@
-"""What outlives a daemon: it, its agents and their guardians are killed, and the same commands are
-started again."""
+"""What outlives a daemon: the daemon, its agents and their guardians are killed, and the same
+commands are started again."""
 
 import contextlib
 import fcntl
@@ -21,15 +21,15 @@ CONF = f"{NONE_IS_LOST},settle=0.1"
 
 
 def records(folder):
-    """All that a journal holds; while no daemon has it."""
+    """All records of a journal; no daemon may have it open."""
     with contextlib.closing(sqlite3.connect(Path(folder) / "journal.sqlite")) as database:
         database.row_factory = sqlite3.Row
         return {row["run_id"]: dict(row) for row in database.execute("SELECT * FROM runs")}
 
 
 def wait_until_kept(cluster, folder, **fields):
-    """Until the journal that a daemon has holds that of the run. A daemon whose disk is slow goes
-    on without, and writes it later; the file is its own, so a copy is looked at."""
+    """Waits until the daemon's journal has this record of the run. A daemon whose disk is slow goes
+    on without it, and writes it later. Only the daemon may open the file, so this reads a copy."""
     def look():
         with tempfile.TemporaryDirectory(dir=cluster.folder) as copy:
             try:
@@ -37,7 +37,7 @@ def wait_until_kept(cluster, folder, **fields):
                     if not path.name.endswith("-shm"):
                         shutil.copy(path, copy)
                 kept = records(copy).get("test", {})
-            except (OSError, sqlite3.Error):  # it was written to meanwhile
+            except (OSError, sqlite3.Error):  # it was written to in the meantime
                 return False
         return all(kept.get(name) == value for name, value in fields.items())
 
@@ -45,8 +45,8 @@ def wait_until_kept(cluster, folder, **fields):
 
 
 def daemon_with_journal(cluster, *arguments, **options):
-    """A daemon that had to wait for its turn for a second while it
-    opened its journal does without, until it is started again: then that is done."""
+    """A daemon that has to wait for a second to open its journal runs without one until it is
+    started again. In that case this starts it again."""
     while True:
         daemon = cluster.daemon(*arguments, **options)
         if not re.search("the state folder .* has not answered", daemon.err()):
@@ -97,7 +97,7 @@ def test_all_die_together_and_the_same_commands_go_on(cluster):
 
 def test_a_fresh_daemon_starts_the_first_round_at_once(cluster):
     port = free_port()
-    # Were its window waited for, the test would end before it does.
+    # If the recovery window were waited for, the test would end first.
     daemon_with_journal(cluster, port, "--state-dir", cluster.folder / "kept", recovery=86400)
     agents = two_agents(cluster, port)
     cluster.started(1, 2)
@@ -143,7 +143,7 @@ def test_a_second_daemon_does_not_take_the_folder_of_the_first(cluster):
 
 
 def test_daemons_of_one_service_have_a_folder_each(cluster):
-    """Below the one that systemd gives them all."""
+    """The folders lie below the one that systemd gives to all of them."""
     folder = cluster.folder / "service"
     for port in (free_port(), free_port()):
         one = Program(cluster, f"daemon-{port}", [BIN / "ddprun-rendezvous", "--bind=127.0.0.1",
@@ -154,7 +154,7 @@ def test_daemons_of_one_service_have_a_folder_each(cluster):
 
 
 def test_a_folder_in_which_nothing_was_written_yet_is_one_daemons_too(cluster):
-    """Two that start at once in an empty folder meet at its lock, and at nothing else."""
+    """Two daemons that start at once in an empty folder have nothing but its lock to collide on."""
     state = cluster.folder / "kept"
     state.mkdir()
     with open(state / "lock", "w") as file:

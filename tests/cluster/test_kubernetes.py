@@ -1,5 +1,5 @@
-"""`ddprun manifest kubernetes`: what it writes is what Kubernetes and Kubeflow take, and what it
-promises happens in pods that are played from it."""
+"""`ddprun manifest kubernetes`: Kubernetes and Kubeflow accept what it writes, and what it promises
+happens in simulated pods."""
 
 import json
 import re
@@ -39,14 +39,14 @@ FULL = ["--gpus=8", "--cpu=96", "--memory=512Gi", "--shm-size=64Gi", "--rdma=rdm
 
 
 def check_core(document):
-    """Against the schema of Kubernetes itself; unknown fields are mistakes."""
+    """Checks it against Kubernetes' own schema; unknown fields are errors."""
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is missing: "
                                                                  "tests/setup installs it")
     validate.validate(document, CORE_VERSION, strict=True)
 
 
 def is_kept(part, whole):
-    """Whether all of `part` is in `whole`, which may have defaults besides."""
+    """Whether all of `part` is in `whole`, which may also have defaults."""
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(key in whole and is_kept(value, whole[key])
                                                for key, value in part.items())
@@ -56,7 +56,7 @@ def is_kept(part, whole):
 
 
 def check_kubeflow(document):
-    """Against the models that the Trainer publishes, where an unknown field gets lost."""
+    """Checks it against the models that the Trainer publishes, in which unknown fields get lost."""
     models = pytest.importorskip("kubeflow_trainer_api.models", reason="kubeflow-trainer-api is "
                                                                        "missing: tests/setup "
                                                                        "installs it")
@@ -67,7 +67,7 @@ def check_kubeflow(document):
 
 
 def check_replicas(document):
-    """Of kubeflow.org/v1, whose schema no package ships: the parts that are used."""
+    """Checks the parts that are used of kubeflow.org/v1, for which no package has a schema."""
     spec = document["spec"]
     assert document["apiVersion"] == "kubeflow.org/v1"
     assert set(spec) <= {"runPolicy", "nprocPerNode", "pytorchReplicaSpecs", "elasticPolicy"}
@@ -185,7 +185,7 @@ def test_pods_meet_by_their_names_however_late_those_come(cluster, play, kind):
         wait_for(f"{pod.name} to answer probes", lambda pod=pod: pod.probe("startupProbe") == "200")
     kubelet.publish_names()
     workers = cluster.started(1, 6)
-    # Each pod has its index as group rank, and no worker has the RANK of a pod.
+    # Each pod's index is its group rank, and no worker inherits the RANK of a pod.
     for rank, worker in enumerate(workers):
         assert int(worker.group_rank) == rank // 2 and worker.world_size == "6"
         plan = kubelet.plans[int(worker.group_rank)]
@@ -204,10 +204,10 @@ def test_a_pod_stays_up_when_a_worker_fails_and_hangs(cluster, play):
     workers = cluster.started(2, 2)
     assert all(pod.running() for pod in pods)
     assert [worker.restarts for worker in workers] == ["1", "1"]
-    # A worker that hangs is no matter of a probe's.
+    # A probe does not deal with a worker that hangs.
     cluster.order(0, "kill -STOP $$")
     assert [pod.probe("livenessProbe") for pod in pods] == ["200", "200"]
-    # The budget is used up: so is the job's, and no outer loop begins it anew.
+    # The budget is used up, and so is that of the Job: no outer loop starts it again.
     cluster.order(1, "exit 3")
     assert [kubelet.what_follows(pod) for pod in pods] == ["FailJob", "FailJob"]
     assert [pod.exit_code() for pod in pods] == [3, 3]
@@ -232,7 +232,7 @@ def test_what_a_pod_carries_for_another_launcher_reaches_no_worker(cluster, play
     cluster.nothing_left()
 
 
-# Index 0 has the rendezvous daemon.
+# The pod with index 0 hosts the rendezvous daemon.
 @pytest.mark.parametrize("kind, nnodes, lost", [
     ("job", "2:3", 0), ("job", "3", 1), ("trainjob", "3", 0),
     *(pytest.param(*values, marks=pytest.mark.slow) for values in (
@@ -272,7 +272,7 @@ def test_an_evicted_pod_drains_and_its_successor_joins(cluster, play, nnodes, ev
     cluster.started(1, 3)
     pods[evicted].kill(signal.SIGTERM)
     grace = pods[evicted].plan.spec["terminationGracePeriodSeconds"]
-    # With 0 its index would count as done, and nobody would come in its place.
+    # With exit code 0 its index would count as done, and no pod would replace it.
     assert pods[evicted].exit_code(grace) == 143
     assert kubelet.what_follows(pods[evicted], is_disrupted=True) == "Ignore"
     assert kubelet.what_follows(pods[evicted]) == "Count"

@@ -1,6 +1,6 @@
 """Log files of workers: where they are, what is left when a round ends, and a disk that is full.
 
-That they are torchrun's, file by file, is in tests/interop/test_log_files.py.
+tests/interop/test_log_files.py compares them with torchrun's, file by file.
 """
 
 import os
@@ -105,8 +105,9 @@ def test_a_disk_full_of_logs_stops_no_worker(cluster, small_disk):
 
 
 def test_what_a_file_of_matching_lines_loses_is_counted(cluster, tmp_path):
-    """A pipe that nobody reads is a disk that hangs. Each worker waits for its own file, when that
-    has so much in memory; in the one of all of them comes more together than is kept, 8 MiB."""
+    """A pipe that is not read stands in for a disk that hangs. Each worker waits for its own file
+    once that has so much in memory. Together they write more to the file that they share than is
+    kept for it, 8 MiB."""
     workers, lines = 40, 5000
     job = start(cluster, "a",
                 f"until [ -e {tmp_path}/pipe ]; do sleep 0.05; done; "

@@ -1,4 +1,4 @@
-"""The nodes that may be in a run: late nodes, spares, names, and settings that differ."""
+"""Which nodes may be in a run: late nodes, spares, names, and settings that differ."""
 
 import re
 
@@ -125,7 +125,7 @@ def test_a_join_restarts_the_run_where_that_was_asked_for(cluster):
     a = cluster.agent("node-a", "--on-join", "restart", **common)
     cluster.started(1, 1)
     b = cluster.agent("node-b", "--on-join", "restart", **common)
-    # The second round, but where an agent was so late that it began without one.
+    # This is the second round, unless an agent was so late that the run began without it.
     both = wait_for("a round of two", lambda: next(
         (int(each.round) for each in cluster.events("start") if each.world_size == "2"), None))
     after = cluster.started(both, 2)

@@ -1,5 +1,5 @@
-"""ddprun under real MPI launchers, one agent on each host: OpenMPI's mpirun and MPICH's hydra,
-OpenMPI 5 (PRRTE and PMIx) and Intel MPI (its own hydra)."""
+"""ddprun under real MPI launchers, one agent on each host: OpenMPI's mpirun, MPICH's hydra, OpenMPI
+5 (PRRTE and PMIx) and Intel MPI (with its own hydra)."""
 
 import os
 import re
@@ -62,7 +62,7 @@ def test_rank_0_need_not_be_where_mpirun_is(cluster, make_hosts, launcher):
 
 @pytest.mark.parametrize("launcher", ["openmpi", "hydra"])
 def test_over_a_real_sshd(cluster, net, make_hosts, launcher):
-    """As on a cluster, where no script of ours stands in for ssh."""
+    """As on a cluster, without a script of ours in place of ssh."""
     hosts = MpiHosts(cluster, make_hosts(2))
     for host in hosts.hosts:
         net.server(hosts.name(host), host, behind=hosts.inside(host))
@@ -132,14 +132,14 @@ def test_several_on_one_node_are_told_what_to_type(two_hosts, cluster, launcher)
 
 @pytest.mark.parametrize("launcher", EACH_LAUNCHER)
 def test_workers_see_neither_the_exchange_nor_the_agents_ranks(two_hosts, launcher):
-    # On descriptors that the launcher's own process has handed down, no socket is.
+    # None of the descriptors that the launcher's process has passed on is a socket.
     look = 'env; for fd in /proc/$$/fd/*; do echo "$RANK has $(readlink $fd)"; done'
     job = two_hosts.launch(launcher, arguments=shell(look))
     succeeded(job)
     assert "RANK=0" in job.out()
     seen = re.findall(r"(?:OMPI_COMM|OMPI_MCA_(?:orte|ess)|PMI_|PMIX_(?!MCA)|MPI_LOCAL|HYDI_|"
                       r"HYDRA_BSTRAP)\w*=.*", job.out())
-    # What the test itself has told mpirun is the person's.
+    # Options that the test itself has given to mpirun count as the user's.
     assert [line for line in seen if "tmpdir_base" not in line] == []
     assert "socket:" not in job.out()
 
@@ -148,7 +148,7 @@ def test_workers_see_neither_the_exchange_nor_the_agents_ranks(two_hosts, launch
                                                ("libmpich.so.12", "hydra")])
 @pytest.mark.parametrize("option", [[], ["--mpi-env"]])
 def test_a_worker_may_begin_mpi_by_itself(two_hosts, library, launcher, option):
-    """As `import mpi4py.MPI` does; it must not wait for a launcher that serves the agent."""
+    """Like `import mpi4py.MPI`, it must not wait for the launcher, which serves only the agent."""
     program = ("import ctypes\n"
                f"mpi = ctypes.CDLL({library!r}, mode=ctypes.RTLD_GLOBAL)\n"
                "print('began', mpi.MPI_Init(None, None), 'ended', mpi.MPI_Finalize())\n")
@@ -185,8 +185,8 @@ def test_nothing_is_left_of_a_job_whose_mpirun_ends(two_hosts, cluster, launcher
     pytest.param("intel", signal.SIGKILL, marks=pytest.mark.slow)])
 def test_guardians_do_not_outstay_a_job_whose_agents_are_killed(cluster, make_hosts, launcher,
                                                                 number):
-    """As mpirun's own processes on the hosts do with them all at once: nobody opens the daemon of
-    rank 0's again, to which the others' guardians would speak."""
+    """mpirun's own processes on the hosts kill all of them at once, so no agent opens rank 0's
+    daemon again, to which the others' guardians would report."""
     hosts = MpiHosts(cluster, make_hosts(3))
     job = hosts.launch(launcher, arguments=shell(SHOW + "; sleep 600"))
     for rank in range(3):
@@ -209,7 +209,8 @@ def test_a_mask_of_mpiruns_own_is_taken_back_with_a_line(two_hosts, launcher):
         succeeded(job)
         found = re.findall(r"Cpus_allowed:\s+([0-9a-f,]+)", job.out())
         masks[name] = sorted(bin(int(mask.replace(",", ""), 16)).count("1") for mask in found)
-        # OpenMPI 5 says on mpirun's own node only what was asked for: launcher/hosts/mpi.
+        # On mpirun's own node OpenMPI 5 reports only a binding that was asked for:
+        # launcher/hosts/mpi.
         if masks["asked for"][0] == len(allowed):
             pytest.skip("one core is all that there is: no mask of mpirun's is less")
         lines = re.findall("mpirun had bound this process to processor", job.err())
@@ -235,7 +236,7 @@ def test_intel_mpi_gives_all_processors_of_a_node_unless_it_is_asked(two_hosts):
     pytest.param("intel", ["-prepend-rank"], r"\[{rank}\] ", marks=pytest.mark.slow),
 ])
 def test_tagged_lines_name_the_node_once(two_hosts, launcher, option, tag):
-    """And there is no colour in them: OpenMPI's terminal is not the person's."""
+    """They also have no colour, because OpenMPI's terminal is not the user's."""
     one = two_hosts.launch(launcher, *option, arguments=shell("echo hello"))
     succeeded(one)
     lines = sorted(one.out().splitlines())
@@ -252,7 +253,7 @@ def test_tagged_lines_name_the_node_once(two_hosts, launcher, option, tag):
 
 
 def test_the_line_that_people_have_for_their_own_script(two_hosts):
-    """As a person types it on the first host, who calls that localhost, with a variable for all."""
+    """As a person types it on the first host, which it calls localhost, with a variable for all."""
     line = two_hosts.line("openmpi", "--tag-output", "-np", "2", "-x", "OF_MINE",
                           arguments=["--nproc-per-node", 2,
                                      *shell('echo "rank $RANK of $WORLD_SIZE: $OF_MINE"')])
@@ -297,7 +298,7 @@ def test_scripts_that_read_mpis_variables_find_them(cluster):
 
 
 def flux(cluster, server, rank, *arguments):
-    """ddprun as flux-shell starts it: src/shell/task.c and src/shell/pmi/pmi.c of flux-core."""
+    """Starts ddprun as flux-shell does: src/shell/task.c and src/shell/pmi/pmi.c of flux-core."""
     fd = server.ends[rank].fileno()
     told = {"FLUX_TASK_RANK": rank, "FLUX_JOB_SIZE": server.size, "FLUX_JOB_NNODES": server.size,
             "FLUX_TASK_LOCAL_ID": 0, "PMI_RANK": rank, "PMI_SIZE": server.size, "PMI_FD": fd}

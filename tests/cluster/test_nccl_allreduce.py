@@ -42,7 +42,7 @@ def test_another_nccl_than_the_one_of_the_ids_is_refused(cluster):
 
 
 def test_ids_of_another_version_are_refused(cluster):
-    """Before anything is done with the GPU."""
+    """They are refused before anything is done with the GPU."""
     agent = start(cluster, 1, *SMALL, program=["env", "DDPRUN_NCCL_VERSION=21803", PROGRAM])
     assert agent.wait() == 1
     assert re.search(r"nccl_allreduce: .*NCCL [0-9.]+ is loaded here, and NCCL 2\.18\.3 has made "

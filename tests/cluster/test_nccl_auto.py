@@ -1,5 +1,5 @@
-"""`--nccl-ids auto`, the default: ids are made where a GPU is visible and ddprun-nccl-id is there,
-and a job is never worse off for them. The GPU is one that only the driver's folder shows."""
+"""`--nccl-ids auto`, the default: ids are made if a GPU is visible and ddprun-nccl-id is installed,
+and no job ever suffers from them. The GPU exists only in the driver's folder."""
 
 import re
 import shutil
@@ -22,7 +22,7 @@ def all_gpus_are_visible(monkeypatch):
 
 
 def ids_of(cluster, *arguments, program=None, environment=None, gpus=1):
-    """What the worker has got, and the agent, which has ended well."""
+    """Returns what the worker has got, and the agent, which has succeeded."""
     line = cluster.agent_line("node-a", *arguments)
     agent = Program(cluster, "node-a", [program or line[0], *line[1:]],
                     prefix=with_gpus(gpus) if gpus else (),

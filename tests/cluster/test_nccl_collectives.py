@@ -1,6 +1,6 @@
 """worker/nccl/communicator with the real NCCL: every collective is checked on the GPU, for all
-ranks, for parts of them and for a second communicator. Ranks meet at the launcher's ids: one for
-all of them, and one each (ncclCommInitRankScalable)."""
+ranks, for parts of them and for a second communicator. Ranks meet by the launcher's ids: one for
+all of them, and one for each (ncclCommInitRankScalable)."""
 
 import re
 
@@ -23,7 +23,7 @@ CHECKS = [
 
 
 def start(cluster, workers, program=(PROGRAM,), ranks_per_id=128):
-    # A shell in front of it hides what it is linked with.
+    # If a shell starts it, ddprun cannot see what it is linked with.
     named = {"DDPRUN_NCCL_LIBRARY": linked_nccl(PROGRAM)} if len(program) > 1 else {}
     return cluster.agent("node-a", "--nccl-ids", "on", "--log-line-prefix-template", "[${rank}] ",
                          workers=workers, command=["--no-python", *program],
@@ -49,7 +49,7 @@ def all_checked(agent, ranks):
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
 def test_a_worker_without_a_gpu_says_so(cluster):
-    """Its ids are made with the NCCL that it is linked with: nothing else is wrong."""
+    """Its ids are made with the NCCL that it is linked with, so nothing else is wrong."""
     agent = start(cluster, 2, ranks_per_id=1)
     assert agent.wait() == 1
     assert re.search(r"nccl_collectives: rank [01] of 2, NCCL [0-9.]+: join: no GPU is visible",

@@ -1,5 +1,5 @@
-"""Hangs of ranks that spin as they wait for their GPU, without a GPU: they spin in one call of C
-until the test lets them go, and NCCL's counts are the test's."""
+"""Hangs of ranks that spin while they wait for their GPU, tested without a GPU: they spin in one C
+call until the test lets them go, and the test supplies NCCL's counts."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from tests.support.fake_ras import FakeRas, status
 from tests.support.ports import free_port
 from tests.support.standing_script import line_of, write
 
-# Beside the package's all_reduce.
+# In addition to the package's all_reduce.
 CUDA = """
 import functools
 import os
@@ -33,7 +33,8 @@ BEHIND = [5, 4, 5]
 
 
 class Counts:
-    """What NCCL says of its ranks: each time the next of these, and the last again and again."""
+    """NCCL's answers about its ranks: the next of these each time, and the last one from then
+    on."""
 
     def __init__(self, *counts, pids=None):
         self.left = list(counts)
@@ -62,7 +63,7 @@ def _counts():
 
 
 def start(cluster, tmp_path, work, address, *options, workers=3):
-    """`work`: of the first life, in its second step."""
+    """`work`: what the first attempt does in its second step."""
     lines = "\n".join("    " + line for line in work.strip("\n").splitlines())
     script = write(tmp_path, "from torch.cuda import Tensor, synchronize\nloss = Tensor()\n"
                              f"if attempt == 0 and step == 1:\n{lines}\n")
@@ -112,7 +113,8 @@ synchronize()
     cluster.nothing_left()
 
 
-# Each for as long as NCCL is asked again and again, in vain: all seem to stand still.
+# Each of them waits as long as NCCL is asked again and again without a result, so all seem to stand
+# still.
 LIVES = {
     "NCCL counts": ("synchronize()", [[count, count, count] for count in range(1000)]),
     "one computes": ("""
@@ -127,7 +129,7 @@ else:
 @pytest.mark.parametrize("how", LIVES)
 def test_a_rank_that_spins_in_one_call_may_move(cluster, tmp_path, counts, how):
     """It computes in the call, or waits for a GPU that computes: the job launches collectives, or
-    the call is no wait."""
+    the call is not a wait."""
     work, said = LIVES[how]
     nccl = counts(*said)
     _, agent = start(cluster, tmp_path, work, nccl.server.address)
@@ -139,7 +141,8 @@ def test_a_rank_that_spins_in_one_call_may_move(cluster, tmp_path, counts, how):
 
 
 def test_where_all_wait_for_their_gpus_and_none_is_behind_none_is_ended(cluster, tmp_path, counts):
-    """They may wait for what their GPUs compute: NCCL counts a collective when it is launched."""
+    """They may wait for what their GPUs compute, because NCCL counts a collective when it is
+    launched."""
     _, agent = start(cluster, tmp_path, "synchronize()", counts(LEVEL).server.address)
     agent.says(r"no rank of this node has moved for .*; none is ended")
     (cluster.folder / "go").touch()
@@ -149,8 +152,8 @@ def test_where_all_wait_for_their_gpus_and_none_is_behind_none_is_ended(cluster,
 
 
 def test_a_main_thread_that_sleeps_while_another_computes_is_not_woken(cluster, tmp_path, counts):
-    """It is asked nothing, though the process uses its processor all the time: the handler of a
-    signal would end the wait."""
+    """It gets no signal, although the process uses its processor all the time, because a signal
+    handler would end the sleep."""
     _, agent = start(cluster, tmp_path, """
 if rank == 0:
     import threading
@@ -191,7 +194,7 @@ else:
 
 
 def test_a_rank_that_comes_back_from_each_call_moves(cluster, tmp_path, counts):
-    """An evaluation by one rank, or stages that only send to each other: NCCL counts nothing."""
+    """One rank evaluates, or stages only send to each other, so NCCL counts nothing."""
     _, agent = start(cluster, tmp_path, WORK.format("float(sum(range(100000)))"),
                      counts(LEVEL).server.address)
     assert agent.wait() == 0, agent.err()
@@ -201,7 +204,7 @@ def test_a_rank_that_comes_back_from_each_call_moves(cluster, tmp_path, counts):
 
 def test_ranks_that_spin_move_where_nccl_says_nothing(cluster, tmp_path):
     _, agent = start(cluster, tmp_path, WORK.format("time.sleep(0.1)"),
-                     f"127.0.0.1:{free_port()}")  # where nobody listens
+                     f"127.0.0.1:{free_port()}")  # a port on which no program listens
     assert agent.wait() == 0, agent.err()
     assert "hang" not in agent.err() and "attempt 0 has ended well" in agent.out()
     cluster.nothing_left()

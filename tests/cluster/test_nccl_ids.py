@@ -1,5 +1,5 @@
-"""NCCL's unique ids: made by the node that leads a round, with the real libnccl (no GPU is needed
-for that), given to every worker of the round, and gone with it."""
+"""NCCL's unique ids: they are made by the node that leads a round, with the real libnccl (which
+needs no GPU for that), given to every worker of the round, and gone with it."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def is_open(address):
 
 
 def seen_by_daemon(daemon):
-    """The ids themselves are a secret, which it does not show."""
+    """What the daemon shows, which does not include the ids themselves, because they are secret."""
     seen = json.loads(get(daemon.port, "/api/v1/runs/test")[1])["leader_data"]
     assert set(seen) == {"given_by", "about"}
     told = re.fullmatch(r"(\d+) ids? of NCCL ([\d.]+); the ranks of the first meet at (\S+)",
@@ -66,7 +66,7 @@ def nodes(cluster, *names, environment=BY_PATH, **more):
                                     endpoint=f"127.0.0.1:{daemon.port}", nnodes=len(names),
                                     environment=environment, **more))
         if len(agents) < len(names):
-            agents[-1].says(f"here:.*{name}")  # so go their ranks
+            agents[-1].says(f"here:.*{name}")  # they join in the order of their ranks
     return daemon, agents
 
 
@@ -142,7 +142,7 @@ def test_the_helper_has_the_workers_nccl_variables(cluster, make_hosts, interfac
                           environment={**BY_PATH, "NCCL_SOCKET_IFNAME": interface})
     cluster.started(1, 1)
     ids = told(cluster, 1, 1)[0].ids
-    # 8 bytes of a secret, then the sockaddr_in of where the ranks meet: family, port, address.
+    # 8 secret bytes, then the sockaddr_in at which the ranks meet: family, port, address.
     assert socket.inet_ntoa(bytes.fromhex(ids)[12:16]) == address
     cluster.finish(1)
     assert agent.wait() == 0
@@ -167,7 +167,7 @@ def test_a_helper_that_dies_is_said_and_the_workers_run_on(cluster):
 def test_a_helper_outlives_a_batch_systems_word_to_every_process(cluster):
     agent = cluster.agent("node-a", "--nccl-ids", "on", environment=BY_PATH, workers=1)
     cluster.started(1, 1)
-    before = helpers(cluster)  # that of the next round may be there, or come any moment
+    before = helpers(cluster)  # the next round's may already be there
     assert before
     for helper in before:
         os.kill(helper, signal.SIGUSR1)
@@ -227,7 +227,7 @@ def test_a_worker_with_another_nccl_is_refused(cluster):
 
 
 def test_by_hand(tmp_path):
-    """The helper alone, as a person would try it."""
+    """The helper alone, as a person would run it."""
     line = [BIN / "ddprun-nccl-id", "--library", str(NCCL)]
     said = subprocess.run([*line, "3"], stdin=subprocess.DEVNULL, text=True, capture_output=True,
                           timeout=LIMIT, check=True).stdout.splitlines()

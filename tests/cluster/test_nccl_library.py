@@ -1,4 +1,4 @@
-"""Which libnccl makes the ids of a round where nobody names one: that which the workers load."""
+"""Which libnccl makes the ids of a round if the user names none: the one that the workers load."""
 
 import re
 import shutil
@@ -32,7 +32,7 @@ def start(cluster, *command, prefix=(), environment=None):
 
 
 def library_of_ids(cluster):
-    """What the ddprun-nccl-id of this round has loaded."""
+    """The library that the ddprun-nccl-id of this round has loaded."""
     cluster.started(1, 1)
     found = set()
     for pid, line in cluster.marked().items():
@@ -50,7 +50,8 @@ def installed_system_nccl():
 
 @pytest.fixture
 def bare():
-    """In front of a command: where no NCCL is installed, only Python's package."""
+    """The beginning of a command that runs where no NCCL is installed, except for Python's
+    package."""
     default = [str(path) for folder in ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
                for pattern in ("libnccl.so.2", "*-linux-gnu/libnccl.so.2")
                for path in Path(folder).glob(pattern)]
@@ -61,8 +62,8 @@ def bare():
 
 @pytest.fixture
 def linked(tmp_path):
-    """A program that is linked with the NCCL of PyTorch's package, as CMake links ours; it goes on
-    as the one that it is told."""
+    """A program that is linked with the NCCL of PyTorch's package, as CMake links ours; it then
+    executes the command that it is given."""
     if shutil.which("c++") is None:
         pytest.skip("no c++ here")
     source, program = tmp_path / "linked.cpp", tmp_path / "linked-program"
@@ -75,7 +76,7 @@ def linked(tmp_path):
 
 @pytest.mark.parametrize("is_in_path", [False, True])
 def test_that_of_a_program_which_is_linked_with_one(cluster, linked, is_in_path, monkeypatch):
-    """Also where the system has another one, and there is no Python."""
+    """This holds even if the system has another one, and there is no Python."""
     if is_in_path:
         monkeypatch.setenv("PATH", f"{linked.parent}:/usr/bin:/bin")
     agent = start(cluster, linked.name if is_in_path else linked, WORKER, environment=NO_PYTHON)
@@ -86,7 +87,7 @@ def test_that_of_a_program_which_is_linked_with_one(cluster, linked, is_in_path,
 
 
 def test_that_of_the_packages_of_a_python(cluster):
-    """Which is started as a program, and is not the active one."""
+    """The Python is started as a program, and is not the active one."""
     goes_on = "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"
     agent = start(cluster, sys.executable, "-c", goes_on, WORKER, environment=NO_PYTHON)
     assert library_of_ids(cluster) == str(NCCL.resolve())
@@ -120,7 +121,8 @@ def test_where_there_is_none_at_all_that_is_said(cluster, bare):
 
 @pytest.mark.skipif(not ALLREDUCE.exists(), reason="needs NCCL and nvcc to be built")
 def test_the_examples_own_line(cluster, bare):
-    """As its README has it, where no NCCL is installed but the one that it was linked with."""
+    """The line is the one in its README; no NCCL is installed except the one that it was linked
+    with."""
     agent = start(cluster, ALLREDUCE, "-e", "1M", prefix=bare, environment=NO_PYTHON)
     code = agent.wait()
     assert "NCCL cannot be loaded" not in agent.err()

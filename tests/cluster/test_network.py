@@ -1,4 +1,5 @@
-"""Three hosts without names: addresses, a cut link, a healed link, a lost daemon host."""
+"""Three hosts without names: addresses, a link that is cut, a link that is healed, a daemon's host
+that is lost."""
 
 import re
 
@@ -19,7 +20,7 @@ def test_three_hosts_without_names(cluster, make_hosts, ipv6):
         if index == 0:
             agents[0].says("waiting for 2 of 3 nodes")  # hence group rank 0
     workers = cluster.started(1, 3)
-    # The leader sits beside the daemon; still the others must get an address that they can reach.
+    # The leader runs on the daemon's host, but the others must get an address that they can reach.
     assert all(hosts[0].address in worker.master for worker in workers), workers
     cluster.finish(3)
     assert [agent.wait() for agent in agents] == [0, 0, 0]
@@ -69,7 +70,7 @@ def test_a_cut_link_is_a_lost_node_and_its_workers_end(cluster, make_hosts):
 
 
 def test_what_replaces_a_node_right_after_its_host_died_waits(cluster, make_hosts):
-    """Its connection is not even closed: for the daemon its --node-id is still in use."""
+    """Its connection has not even been closed, so for the daemon its --node-id is still in use."""
     hosts = make_hosts(4)
     daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
 
@@ -91,7 +92,7 @@ def test_what_replaces_a_node_right_after_its_host_died_waits(cluster, make_host
 
 
 def test_a_second_agent_of_a_node_id_that_is_in_use_is_refused(cluster, make_hosts):
-    """From another host, whose first one might be dead: so it was asked first."""
+    """The second agent is on another host, so the first one might be dead, and was asked first."""
     hosts = make_hosts(3)
     daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
     common = dict(endpoint=f"{hosts[0].address}:{daemon.port}", nnodes=2, conf=NONE_IS_LOST)
@@ -134,7 +135,7 @@ def test_the_daemons_host_is_cut_off_and_the_nodes_run_on(cluster, make_hosts):
     cluster.started(1, 2)
     hosts[0].cut()
     for agent in agents:
-        # After 4 s without a word it counts as gone, after 10 s a node is lost.
+        # After 4 s of silence the peer counts as gone, after 10 s the node is lost.
         agent.says(r"no rendezvous daemon at .* for (\d{2,}|[7-9][\d.]*) s")
     assert len(cluster.events("start")) == 2
     hosts[0].heal()

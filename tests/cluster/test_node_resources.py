@@ -1,4 +1,4 @@
-"""What of its node a worker uses: the network, the GPUs, the processors that were asked for."""
+"""What a worker uses of its node: the network, and the GPUs and processors that were asked for."""
 
 import os
 
@@ -13,13 +13,13 @@ TALKER = ["--no-python", "sh", "-c",
 
 
 def ddprun(cluster, *words, environment):
-    """With no other options: how many workers there are follows from these."""
+    """Starts it without other options, because the number of workers follows from these."""
     return Program(cluster, "agent", [BIN / "ddprun", *words], environment=environment)
 
 
 @pytest.fixture
 def hosts(make_hosts):
-    """Two hosts with a second network, which only the first calls as the second does not."""
+    """Two hosts with a second network, whose interface has another name on each of them."""
     made = make_hosts(2)
     made[0].add_interface("eth1", "10.78.0.1/24")
     made[1].add_interface("fast0", "10.78.0.2/24")
@@ -105,8 +105,8 @@ def test_gpus_that_cannot_be_had_are_refused(cluster, words, wrong):
 
 @pytest.mark.parametrize("mode", ["node", "socket", "exclusive", "core-complex"])
 def test_workers_run_on_the_processors_that_torchrun_would_choose(cluster, monkeypatch, mode):
-    # This machine has no GPU, which torchrun refuses: then there is one for each worker, and all
-    # are at the only NUMA node.
+    # This machine has no GPU, which torchrun refuses; so the test has one for each worker, all at
+    # the only NUMA node.
     if os.path.exists("/sys/devices/system/node/node1"):
         pytest.skip("more than one NUMA node, and no GPU to say which")
     workers = 2 if mode != "exclusive" or len(physical_cores()) > 1 else 1

@@ -1,4 +1,4 @@
-"""Descriptors and ports: as many after a round as before, none after the run; processes."""
+"""Descriptors and ports: as many after a round as before, none after the run. And processes."""
 
 import os
 import socket
@@ -40,7 +40,7 @@ def test_rounds_leave_no_descriptor_and_no_port(cluster):
     agents = cluster.nodes("node-a", "node-b", arguments=["--max-restarts", 3, *GO_ON], nnodes=2,
                            endpoint=f"127.0.0.1:{daemon.port}", workers=2)
     cluster.started(1, 4)
-    # An agent holds more until it has seen that a worker's program was executed.
+    # An agent holds more descriptors until it knows that a worker's program was executed.
     daemon.says("round 1: all 4 workers are started")
     first = [descriptors(agent.pid) for agent in agents]
     ports = [listening_ports(agent.pid) for agent in agents]
@@ -48,7 +48,7 @@ def test_rounds_leave_no_descriptor_and_no_port(cluster):
     for round_number in (2, 3, 4):
         cluster.order(1, "exit 3")
         cluster.started(round_number, 4)
-    # The last round's connections linger for a moment.
+    # The connections of the last round stay for a moment.
     wait_for("the agents to hold what they held in the first round",
              lambda: all(descriptors(agent.pid) <= held for agent, held in zip(agents, first)))
     assert [len(listening_ports(agent.pid)) for agent in agents] == [1, 0]

@@ -68,7 +68,7 @@ def test_programs_run_on_the_oldest_system_that_can_be_had_here(cluster, tmp_pat
     assert said.wait() == 0, said.err()
     lines = said.out().splitlines()
     assert lines[0] == "glibc 2.31" and all_is_right(lines), said.out()
-    # A name that only this root's files know is resolved as that system is set up to do it.
+    # A name that is only in the files of this root is resolved as that system is configured.
     with (root / "etc/hosts").open("a") as hosts:
         hosts.write("127.0.0.1 head.of.the.old.cluster\n")
     (root / "job.sh").write_text('echo "rank $RANK of $WORLD_SIZE"\n')

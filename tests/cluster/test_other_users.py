@@ -1,5 +1,5 @@
-"""Another user of the same host: nothing that it can see lets it end or take over a job, and it is
-not heard at all where nobody has allowed that."""
+"""Another user of the same host: nothing that it can see lets it end or take over a job, and
+without --allow-other-users it is refused."""
 
 import contextlib
 import http.client
@@ -21,7 +21,8 @@ from tests.support.ports import free_port, listening
 NOBODY = 65534
 SECRET = f"{7:032x}"  # of a session that a test opens by hand
 
-# Says lines to a port of this host and shows the first that comes back; none where it is closed.
+# Sends lines to a port of this host and prints the first line that comes back; none if it is
+# closed.
 TALKER = r"""
 import socket, sys
 peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60)
@@ -48,7 +49,7 @@ def word(session, run="test"):
 
 
 def leaving(session, run="test"):
-    """As the node that has this session, which is to end the whole run."""
+    """A message of the node that has this session, which would end the whole run."""
     status = {"type": "status", "seq": 1, "phase": "stopped", "draining": True, "signal": 2}
     return [hello(session, run), status, {"type": "goodbye", "session": session}]
 
@@ -58,7 +59,7 @@ def lines(*messages):
 
 
 def say(port, *messages, user=None):
-    """What the port answers to all these at once."""
+    """What the port answers if all these are sent at once."""
     ids = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     done = subprocess.run([sys.executable if user is None else "/usr/bin/python3", "-c", TALKER,
                            str(port)], input=lines(*messages), stdout=subprocess.PIPE, check=True,
@@ -68,7 +69,7 @@ def say(port, *messages, user=None):
 
 @contextlib.contextmanager
 def session(port, secret=SECRET, **more):
-    """One that has said hello and stays."""
+    """A connection that has sent a hello and stays open."""
     with socket.create_connection(("127.0.0.1", port), LIMIT) as peer:
         peer.sendall(lines({**hello(secret, **more), "node": "victim"}))
         heard = b""
@@ -78,7 +79,7 @@ def session(port, secret=SECRET, **more):
 
 
 def lives(peer):
-    """It is still the one that the daemon answers for this session."""
+    """Checks that the daemon still answers this connection for this session."""
     peer.sendall(lines({"type": "status", "seq": 77}))
     heard = b""
     with contextlib.suppress(ConnectionError):
@@ -110,7 +111,7 @@ def test_another_user_is_refused_even_with_the_secret(cluster, attack):
 
 @needs_root
 def test_one_that_is_gone_before_it_is_asked_is_not_heard(cluster):
-    """It closes at once, and has left what it had to say."""
+    """It closes at once, after it has sent what it had to send."""
     daemon = cluster.daemon()
     closing = TALKER.partition("    heard = ")[0] + "    peer.close()\nfinally:\n    pass\n"
     daemon.kill(subprocess.signal.SIGSTOP)
@@ -130,13 +131,13 @@ def test_other_users_may_be_allowed(cluster):
     daemon = cluster.daemon(None, "--allow-other-users")
     with session(daemon.port, **WAITS) as peer:
         assert '"welcome"' in say(daemon.port, hello("1" * 32, run="other"), user=NOBODY)
-        say(daemon.port, word("1" * 32), user=NOBODY)  # a session that is not here
+        say(daemon.port, word("1" * 32), user=NOBODY)  # a session that is not connected
         assert lives(peer)
 
 
 @needs_root
 def test_root_and_the_same_user_are_let_in(cluster):
-    """The daemon is somebody's; its own agents and root's are welcome."""
+    """The daemon belongs to a user; that user's agents and root's are accepted."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
@@ -152,7 +153,8 @@ def test_root_and_the_same_user_are_let_in(cluster):
 
 @needs_root
 def test_a_job_of_another_user_outlives_a_daemon_that_refuses_it(cluster):
-    """The daemon that let it in is away, and that of a user who allows nobody has its port."""
+    """The daemon that accepted it is gone, and the daemon of a user who accepts no other has its
+    port."""
     allowing = cluster.daemon(None, "--allow-other-users")
     port = allowing.port
     with tempfile.TemporaryDirectory() as folder:
@@ -180,7 +182,7 @@ def test_a_job_of_another_user_outlives_a_daemon_that_refuses_it(cluster):
 
 
 def strings_of(text):
-    """All that could be a session: 32 hexadecimal digits in a row, wherever they begin."""
+    """Everything that could be a session: 32 hexadecimal digits in a row, wherever they begin."""
     found = re.findall(r"(?=([0-9a-f]{32}))", text)
     halves = re.findall(r"(?=([0-9a-f]{16}))", text)
     return {*found, *(first + second for first in halves[:40] for second in halves[:40])}
@@ -191,7 +193,8 @@ def names_below(folder):
 
 
 def all_that_is_seen(cluster, port, texts):
-    """By HTTP, in environments and command lines of all processes, in names, in logs."""
+    """Everything that can be seen: over HTTP, in environments and command lines of all processes,
+    in names, in logs."""
     runs = json.loads(get(port, "/api/v1/runs")[1])["runs"]
     seen = [get(port, "/api/v1/runs")[1], names_below(cluster.folder), *texts]
     seen += [get(port, f"/api/v1/runs/{run['run_id']}")[1] for run in runs]
@@ -202,7 +205,7 @@ def all_that_is_seen(cluster, port, texts):
 
 @pytest.mark.main_path
 def test_nothing_that_can_be_seen_is_the_secret(cluster):
-    """Of a job that nobody has given an id; all is tried as its own user, who is heard."""
+    """The job has no id from its user; everything is tried as its own user, who is not refused."""
     agent = job_without_an_id(cluster)
     [worker] = cluster.started(1, 1)
     port = port_of_daemon(agent)
@@ -214,7 +217,7 @@ def test_nothing_that_can_be_seen_is_the_secret(cluster):
     for secret in tried:
         with socket.create_connection(("127.0.0.1", port), LIMIT) as peer:
             peer.sendall(lines(word(secret, run)))
-            peer.recv(100)  # it is read once that is closed
+            peer.recv(100)  # when that is closed, it has been read
     for secret in [run, *tried[:20]]:
         say(port, *leaving(secret, run + "x"))
         say(port, {**hello(secret, run), "worker_count": 2, "settings": {"nodes_max": 2}})
@@ -225,7 +228,7 @@ def test_nothing_that_can_be_seen_is_the_secret(cluster):
 
 
 def job_without_an_id(cluster):
-    """With all that makes files."""
+    """With all options that create files."""
     line = [BIN / "ddprun", f"--log-dir={cluster.folder / 'logs'}", "--redirects=3",
             "--log-level=debug", "--max-restarts=3", "--no-python", WORKER]
     return Program(cluster, "agent", line, environment={

@@ -24,11 +24,11 @@ def counts_oom_kills():
 
 @pytest.mark.skipif(not counts_oom_kills(), reason="this kernel does not count them")
 def test_the_kernels_kill_is_named(cluster, small_memory):
-    # Of $$ torchrun makes one $.
+    # torchrun turns $$ into $.
     eat = f"echo $$$$ > {small_memory}; exec {sys.executable} -c 'bytearray(400_000_000)'"
     job = Program(cluster, "a", [BIN / "ddprun", "--no-python", "/bin/bash", "-c", eat])
     assert job.wait() == 128 + signal.SIGKILL
-    # By the kernel's log, or by a count, as this machine allows.
+    # It is known from the kernel's log or from a counter, whichever this machine allows.
     assert "killed by SIGKILL: out of memory: the kernel" in job.err()
 
 

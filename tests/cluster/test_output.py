@@ -1,7 +1,7 @@
 """Output to a bad reader: one that pauses, one that is slow, a disk that is full for a while.
 
-Every line arrives, or a line says how many are lost; and the report ends with the reason. The same
-with the limits scaled down, for many more readers, is in tests/process/output_test.cpp.
+Every line arrives, or a line says how many are lost; and the report ends with the reason.
+tests/process/output_test.cpp has the same with smaller limits, for many more readers.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ exit $CODE
 
 
 class Run:
-    """ddprun with its streams in two pipes, which nobody reads yet."""
+    """ddprun with its streams in two pipes, which are not read yet."""
 
     def __init__(self, workers, code, lines):
         self.workers, self.code, self.lines = workers, code, lines
@@ -78,7 +78,7 @@ class Run:
 ])
 def test_a_reader_that_pauses_gets_every_line_and_the_reason(workers, code, lines, stall):
     run = Run(workers, code, lines)
-    time.sleep(stall)  # the reader's pause, not a wait for anything
+    time.sleep(stall)  # this is the reader's pause; it waits for no event
     run.check(*run.read())
 
 
@@ -99,7 +99,8 @@ def test_a_reader_that_never_comes_back_is_given_up_and_the_loss_is_said():
     assert run.process.stdout.read().count(b"\n") + int(lost.group(1)) == 4200, errors
 
 
-# A pipe of 1 MiB takes these lines though nobody reads, and no rank ends before all have written.
+# A pipe of 1 MiB takes these lines even if it is not read, and no rank ends before all have
+# written.
 LINES = 31775
 FLOODS = f"""
 import fcntl, os, subprocess, sys, time
@@ -118,7 +119,7 @@ os._exit(3)
 
 @pytest.mark.parametrize("floods_on", [False, True], ids=["", "a stray floods on"])
 def test_what_a_rank_loses_beyond_the_reserve_is_said(tmp_path, floods_on):
-    # Twelve have more than is kept while nobody reads, which is little more than 8 MiB.
+    # Together the twelve write more than is kept without a reader, which is little more than 8 MiB.
     process = subprocess.Popen(
         [BIN / "ddprun", "--standalone", "--max-restarts", "0", "--nproc-per-node", "12",
          "--no-python", sys.executable, "-S", "-c", FLOODS, tmp_path, str(floods_on)],
@@ -148,7 +149,8 @@ def bytes_in(pipe):
 
 def test_a_second_signal_ends_the_wait_for_a_reader():
     run = Run(1, 0, 100_000)
-    # The worker waits in write(): stopped by the first; then only the reader is waited for.
+    # The worker waits in write(). The first signal stops it; then the agent waits only for the
+    # reader.
     full = fcntl.fcntl(run.process.stdout, fcntl.F_GETPIPE_SZ)
     wait_for("a pipe that is full", lambda: bytes_in(run.process.stdout) > full * 3 // 4)
     run.process.send_signal(signal.SIGINT)
@@ -158,7 +160,7 @@ def test_a_second_signal_ends_the_wait_for_a_reader():
         return run.process.poll() is not None
 
     wait_for("the end", ended)
-    # What is said when the reader is given up, after ten seconds.
+    # What is printed when ddprun gives up the reader after ten seconds.
     assert b"nobody read" not in run.process.stderr.read()
     assert run.process.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
 
@@ -179,7 +181,7 @@ def test_a_disk_that_is_full_for_a_while_ends_no_logging(cluster, small_disk, wo
     wait_for("the workers", lambda: path.read_text().count("begin") == workers)
     fill(small_disk)
     (cluster.folder / "full").touch()
-    # The agent does not wait for the disk: all is dropped, but for what fits in memory.
+    # The agent does not wait for the disk: everything is dropped that does not fit in memory.
     wait_for("the workers to have written",
              lambda: len(list(cluster.folder.glob("wrote.*"))) == workers)
     (small_disk / "filler").unlink()

@@ -1,6 +1,7 @@
-"""What a peer says cannot pass for words of ours, nor do anything to a terminal, wherever it is
-shown: logs, what agents print, the report, the daemon's view. Each field has its turn in
-tests/rendezvous/protocol/peer_words_test.cpp; here real programs show what they were told."""
+"""What a peer sends cannot pass for our own messages, nor change a terminal, wherever it is shown:
+in logs, in what agents print, in the report, in the daemon's view.
+tests/rendezvous/protocol/peer_words_test.cpp tries each field; here real programs show what they
+were sent."""
 
 import json
 import re
@@ -15,13 +16,13 @@ from tests.support.relay import Relay, line_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FIELDS = (ROOT / "rendezvous/protocol/agent_fields.hpp").read_text()
-# Words for people lose what cannot be shown; with it in a name a message is refused.
+# Texts for people lose what cannot be shown; a message with it in a name is refused.
 SENTENCES = set(re.findall(r'on\.(?:sentence|tail)\("(\w+)"', FIELDS))
 LABELS = set(re.findall(r'on\.label(?:_or|s)?\("(\w+)"', FIELDS)) - SENTENCES
 BAD = "\nddprun forged: \x1b[2J\r\x07\x7f\x9b31m\u2028\u202edegrof"
 BAD_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
-# Rank 1 fails, in words of its own.
+# Rank 1 fails with a text of its own.
 WORKER = """
 if [ $RANK = 1 ]; then echo 'RuntimeError: boom' >&2; exit 3; fi
 while :; do sleep 0.1; done
@@ -38,7 +39,7 @@ def spoilt(value, names):
 
 
 def check(text):
-    """Of what one of our programs has written."""
+    """Checks what one of our programs has written."""
     found = BAD_CHARACTERS.search(text)
     assert not found, text[max(0, found.start() - 200):found.end() + 50]
     assert not re.search("^ddprun forged", text, re.MULTILINE), text
@@ -66,7 +67,7 @@ def check_view(port, path):
 
 
 def with_all_words(message):
-    """Spoilt, and with what a daemon says only now and then."""
+    """Adds bad characters, and fields that a daemon sends only now and then."""
     if message["type"] == "desired":
         message = {"news": "n", "warning": "w", **message}
         if message["phase"] == "wait":
@@ -112,7 +113,8 @@ def hello(**more):
 
 
 def answer_to(port, line):
-    """What a daemon says to that, up to its end, or as long as it goes on without us."""
+    """What a daemon answers, up to the end of the connection, or for as long as it answers without
+    further input."""
     with socket.create_connection(("127.0.0.1", port), LIMIT) as peer:
         peer.sendall(line)
         peer.shutdown(socket.SHUT_WR)
@@ -128,7 +130,7 @@ def test_a_daemon_shows_nothing_of_what_it_refuses(cluster):
             said = json.dumps(bad.decode(), ensure_ascii=False)[1:-1].encode() \
                 if bad[0] != 0xFF else bad
             check(answer_to(daemon.port, line.encode().replace(b"@", said)))
-    # Of a node that waits, unhealthy: all that it said is there to be seen.
+    # The node waits and is unhealthy, so everything that it has sent is shown.
     with socket.create_connection(("127.0.0.1", daemon.port), LIMIT) as peer:
         words = spoilt(hello(session="00000000000000000000000000000002"), SENTENCES)
         peer.sendall(line_of(words))
@@ -144,7 +146,7 @@ def test_a_daemon_shows_nothing_of_what_it_refuses(cluster):
 
 
 def test_what_is_nested_without_end_ends_no_daemon(cluster):
-    """On the port of agents and of HTTP: as much of it as a hello may have, and more."""
+    """Over the agent protocol and over HTTP, up to the size of a hello, and beyond it."""
     daemon = cluster.daemon()
     for opened, closed in (("[", "]"), ('{"a":', "}")):
         for levels in (4000, 100_000):

@@ -1,4 +1,4 @@
-"""examples/plot_metrics.py draws each step as it was done the last time, and marks the restarts."""
+"""examples/plot_metrics.py draws each step as it was last done, and marks the restarts."""
 
 import importlib.util
 import json

@@ -1,5 +1,5 @@
-"""At the user's limit of processes: what cannot be started is said in one line, and ends nothing
-else. A container's pids.max refuses in the same way."""
+"""At the user's limit of processes: one line says what cannot be started, and nothing else ends. A
+container's pids.max refuses in the same way."""
 
 import os
 import re
@@ -22,9 +22,9 @@ pytestmark = [
                        reason="ThreadSanitizer has a thread of its own, which counts"),
 ]
 
-# The search for leaks takes a thread.
+# The leak sanitizer needs a thread.
 SANITIZER = {"ASAN_OPTIONS": "detect_leaks=0"}
-# A user of its own, so that only what a test starts counts.
+# A user that nothing else uses, so that only what a test starts counts.
 USER = 54_300
 
 
@@ -64,7 +64,7 @@ def none_left(user):
     wait_for(f"no process of user {user}", look)
 
 
-# A guardian, the main thread and those for output, service and store, then the worker.
+# A guardian, the main thread, the threads for output, service and store, then the worker.
 REFUSED = {
     1: "cannot start a thread for the output",
     2: "cannot start a thread for the output",
@@ -72,7 +72,7 @@ REFUSED = {
     4: "cannot start a thread for the job store",
     5: "cannot start /bin/bash",
 }
-# Says a word to the round's store, as PyTorch does, and waits for the answer.
+# Sends a request to the round's store, as PyTorch does, and waits for the reply.
 WORKER = (r'exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; '
           r'printf "\x00\xCE\xF7\x85\x3C\x0D\x2A\x00\x00\x00" >&3; read -r -N 1 byte <&3; '
           r'[ "$byte" = "*" ]')
@@ -91,14 +91,15 @@ def test_an_agent_says_what_it_could_not_start(programs, processes):
     if processes in REFUSED:
         refusal = REFUSED[processes] + r"[^\n]*: Resource temporarily unavailable"
         assert re.search(refusal, errors), errors
-        # Once when it happens, and where that ends a run, once more as what ended it. A worker is
-        # tried again for some seconds first: that is said, and what is waited for.
+        # The line comes once when it happens and, if that ends a run, once more as the reason. A
+        # worker is first tried again for some seconds: one line says that, and another what is
+        # waited for.
         assert errors.count("\n") <= 2 + 3 * ("trying" in errors), errors
 
 
 def test_a_worker_starts_once_there_is_room_for_it(programs):
     user = USER + 102
-    # It takes the room of one.
+    # It takes the place of one process.
     other = start(["/bin/sleep", 1000], 6, user)
     agent = start([programs / "ddprun", "--standalone", "--check", "off", "--max-restarts", 0,
                    "--no-python", "/bin/bash", "-c", WORKER], 6, user)
@@ -129,7 +130,7 @@ def test_a_daemon_without_a_thread_for_its_store_serves_agents(programs):
                 try:
                     assert client.recv(1) == b""
                 except ConnectionResetError:
-                    pass  # closed with its words unread
+                    pass  # closed without reading what it sent
         assert get(port, "/healthz")[0] == 200
     finally:
         daemon.terminate()

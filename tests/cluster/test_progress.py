@@ -23,7 +23,7 @@ SPINS = """
 
 @pytest.mark.main_path
 def test_a_rank_that_spins_and_makes_no_step_is_named_with_its_step(cluster, tmp_path):
-    """It uses the processor, as one does that waits for its GPU."""
+    """It uses the processor, like a rank that waits for its GPU."""
     script = write(tmp_path, SAYS + SPINS, steps=6)
     report = tmp_path / "report"
     agent = start(cluster, script, "--hang-timeout", 3, "--report", report, workers=2)

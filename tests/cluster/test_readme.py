@@ -1,4 +1,4 @@
-"""What the pages for users show is true: the first script runs as shown, its options, files and
+"""What the pages for users show is true: the first script runs as shown, and options, files and
 headings exist."""
 
 import re
@@ -16,7 +16,7 @@ PAGES = pages.text()
 
 
 def helps():
-    """What all commands say of their options."""
+    """The help texts of all commands."""
     return "".join(subprocess.run([BIN / words[0], *words[1:], "--help"], capture_output=True,
                                   text=True, check=True).stdout
                    for words in (["ddprun"], ["ddprun", "doctor"], ["ddprun-rendezvous"],
@@ -24,7 +24,7 @@ def helps():
 
 
 def benchmark_help():
-    """Of the one benchmark whose own options a page shows."""
+    """The help text of the one benchmark whose options a page shows."""
     return subprocess.run([sys.executable, ROOT / "tests/benchmark/hosts_benchmark.py", "--help"],
                           capture_output=True, text=True, check=True).stdout
 
@@ -54,7 +54,7 @@ def test_the_last_line_of_install_makes_ddprun_and_python_found():
     ask = f"{block.splitlines()[-1]}\ncd / && command -v ddprun python"
     done = subprocess.run(["bash", "-c", ask], cwd=ROOT, env={"PATH": "/usr/bin:/bin"}, text=True,
                           capture_output=True, check=True)
-    # By folders: an environment's Python is a link to the system's.
+    # The folders are compared, because an environment's Python is a link to the system's.
     found = [Path(line).parent.resolve() for line in done.stdout.splitlines()]
     assert found == [program.parent.resolve() for program in programs]
 

@@ -1,5 +1,5 @@
-"""What the pages for users show on a terminal is what is printed: their lines are run, with
-stand-ins for the scripts that they do not show, and on this host in place of 10.0.0.1."""
+"""The transcripts on the pages for users show what is really printed. Their commands are run, with
+stand-ins for the scripts that the pages do not show, and with this host in place of 10.0.0.1."""
 
 import re
 import signal
@@ -18,19 +18,19 @@ NODES = re.findall(r"node-a\$ ddprun (.*?)\n(.*?)\n\nnode-b\$ ddprun (.*?)\n(.*?
 
 
 def measured(text):
-    """Without what is another one each time."""
+    """The text without what differs each time."""
     for what, name in ((r"\d\d:\d\d:\d\d\.\d{3}", "TIME"), (r"[\d.]+ m?s after", "SECONDS after"),
                        (r"(round \d+), [\d.]+ m?s,", r"\1, SECONDS,"),
                        (r"(10\.0\.0|127\.0\.0)\.[12]", "HOST"), (r"HOST:\d+", "HOST:PORT"),
                        (r" after [\d.]+ m?s( to [\d.]+ m?s)?", " after SECONDS"),
                        (r"process \d+", "process PID"), (r"\S*/logs/job1_node-a_\w{6}", "LOGS")):
         text = re.sub(what, name, text)
-    # What is waited for is said after 2 s, which a slow machine may need.
+    # What a node waits for is printed after 2 s, which a slow machine may take.
     return re.sub(r"^ddprun \S+ TIME: round \d+: .*\n", "", text, flags=re.M)
 
 
 def shown(begin):
-    """What stands below the line that begins so, and that line's arguments."""
+    """What is below the line that begins with this, and that line's arguments."""
     [(line, text)] = re.findall(rf"^\$ ddprun ({re.escape(begin)}.*?) train.py\n(.*?)```", PAGES,
                                 re.S | re.M)
     return line.split(), text

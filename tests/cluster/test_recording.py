@@ -28,7 +28,7 @@ def recorder():
 
 
 def check_story(rows):
-    """That of the picture, in its order."""
+    """Checks that it is the story of the picture, in its order."""
     left = iter(rows)
     for words in (r"^\$ ddprun ", r"epoch 8 \| snapshot saved", r"^# in another terminal: kill -9",
                   r"round 1 failed", r"rank 1 \(local rank 1\) killed by SIGKILL",

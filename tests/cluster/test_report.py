@@ -1,5 +1,5 @@
-"""What is told of a round that failed: the box, on every node alike; --report; the daemon's view;
-and `ddprun explain` of what was printed."""
+"""What is reported about a failed round: the box, which is the same on every node; --report; the
+daemon's view; and what `ddprun explain` makes of the output."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tests.support.ports import free_port
 
 pytestmark = pytest.mark.main_path
 
-# Rank 2 fails; rank 3 does not end when it is asked to.
+# Rank 2 fails; rank 3 ignores SIGTERM.
 WORKER = """
 deaf=$DDPRUN_TEST_CONTROL/deaf.$DDPRUN_ROUND
 [ $RANK = 3 ] && trap : TERM && touch $deaf
@@ -37,14 +37,15 @@ AFTER = r" after [\d.]+ (?:m?s|s to [\d.]+ s|ms to [\d.]+ m?s)"
 
 
 def untimed(ends):
-    """Of an object's `ends` what is not another one each time; that there are times is checked."""
+    """The parts of an object's `ends` that are the same each time; checks that the times are
+    there."""
     assert all(0 <= one["first_after_s"] <= one["last_after_s"] for one in ends), ends
     return [{name: value for name, value in one.items() if not name.endswith("_after_s")}
             for one in ends]
 
 
 def boxes(text):
-    """Without what each node puts before it."""
+    """The boxes without each node's prefix."""
     return re.findall(r": warning: (round \d+ failed .*(?:\n  \| .*)+)", text)
 
 
@@ -81,7 +82,7 @@ def test_all_nodes_tell_the_same_once(cluster, tmp_path):
             {"how": "failed", "first_rank": 2, "last_rank": 2, "exit_code": 7},
             {"how": "killed", "first_rank": 3, "last_rank": 3},
             {"how": "stopped", "first_rank": 0, "last_rank": 1}]
-        # It was deaf to the end of stop_grace.
+        # It ignored SIGTERM until the end of stop_grace.
         assert ends["killed"]["first_after_s"] >= ends["failed"]["first_after_s"] + 3
     seen = json.loads(get(daemon.port, "/api/v1/runs/job7")[1])["reports"]
     assert [one["round"] for one in seen] == [1, 2]
@@ -108,7 +109,7 @@ def test_the_last_line_says_the_cause_where_the_box_is_hidden(cluster):
 
 
 def test_a_run_that_goes_well_is_reported_too(cluster, tmp_path):
-    # A bare name is a file of the working folder.
+    # A bare name is a file in the working folder.
     job = Program(cluster, "a", [BIN / "ddprun", "--report", "r", "--nproc-per-node=3",
                                  "--no-python", "/bin/true"], cwd=tmp_path)
     assert job.wait() == 0
@@ -174,7 +175,7 @@ def explain(file, text=None):
     return explain_all(file, text=text)
 
 
-# As PyTorch's CUDA errors end a program: the sentence stands above 9 KB of C++.
+# PyTorch's CUDA errors end a program like this: the message is followed by 9 KB of C++ frames.
 CRASHES = """
 { echo "terminate called after throwing an instance of 'c10::AcceleratorError'"
   echo '  what():  CUDA error: an illegal memory access was encountered'
@@ -196,7 +197,7 @@ def test_an_error_above_a_long_stack_is_told_and_the_stack_is_not(cluster):
     assert "| that means: " in box, box
     assert box.count("frame #") == 4, box
     assert "  |   frame #3 to #59: 57 frames are left out\n" in box, box
-    # What the worker has written is shown as it is.
+    # What the worker has written is shown unchanged.
     assert len(re.findall(r"^frame #\d+: c10d", job.err(), re.M)) == 60
 
 
@@ -209,7 +210,7 @@ def test_a_saved_log_is_explained(cluster, tmp_path):
     code, shown, _ = explain(log)
     box = boxes(nodes[1].err())[0]
     assert (code, shown) == (0, box.replace("\n  | ", "\n  ") + "\n")
-    # Without ddprun's own words it finds the same by those of the workers.
+    # Without ddprun's own lines it finds the same in those of the workers.
     workers = "".join(line for line in nodes[1].err().splitlines(True) if line.startswith("[b:"))
     code, shown, _ = explain("-", workers)
     assert code == 0

@@ -1,5 +1,5 @@
-"""What is reported of a round that ended while its daemon was gone: the next daemon has it from the
-nodes that come back, and from the guardian of the one that does not."""
+"""What is reported about a round that ended while its daemon was gone: the next daemon learns it
+from the nodes that come back, and from the guardian of the one that does not."""
 
 import json
 import os
@@ -17,7 +17,8 @@ LOST_PEER = ("RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534]
 
 
 def two_nodes(cluster, conf):
-    """The daemon is in the first one's agent; both agents report to files of their own."""
+    """The daemon is in the first node's agent; each agent writes its reports to a file of its
+    own."""
     endpoint = f"127.0.0.1:{free_port()}"
     agents = []
     for name in ("node-a", "node-b"):
@@ -46,7 +47,7 @@ def test_the_agent_that_held_the_daemon_is_the_cause_by_its_guardians_word(clust
                         "workers")
     assert "ranks 0 and 1 were lost with their node" in box[2]
     assert ("rank 2 ended because of it" in box[2]) == (who_fails == "a survivor")
-    # Not round 2: the next daemon does not know which numbers were given.
+    # It is not round 2, because the next daemon does not know which numbers were given out.
     wait_for("the next round", lambda: len([event for event in cluster.events("start")
                                             if event.round != "1"]) == 2)
     cluster.finish(2)
@@ -60,10 +61,11 @@ def test_the_agent_that_held_the_daemon_is_the_cause_by_its_guardians_word(clust
 
 
 def test_a_node_that_never_comes_back_is_the_cause_though_nobody_has_missed_it(cluster):
-    """All of it is gone at once, as at a power cut, its guardian too: nobody can say how."""
+    """The whole node is gone at once, as after a loss of power, and its guardian, too, so nothing
+    can report how."""
     holder, other = two_nodes(cluster, LOST_SOON)
     children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text().split()
-    holder.kill(signal.SIGSTOP)  # it starts no guardian again
+    holder.kill(signal.SIGSTOP)  # it starts no new guardian
     for pid in children:
         os.kill(int(pid), signal.SIGKILL)
     holder.kill()

@@ -1,5 +1,5 @@
-"""Restarts that know when to stop: failures at the start, pauses, a budget that is refilled, a node
-that fails again and again, a node that leaves."""
+"""When restarts end: failures at the start, pauses, a budget that is refilled, a node that fails
+again and again, a node that leaves."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.support.ports import free_port
 
 
 def run_seen(daemon):
-    """What the daemon shows of the one run."""
+    """What the daemon shows about its only run."""
     return json.loads(get(daemon.port, "/api/v1/runs")[1])["runs"][0]
 
 
@@ -23,7 +23,7 @@ def in_words(text):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_crash_at_the_start_ends_the_job_when_it_comes_again(cluster, workers):
-    # Each time another number in the text.
+    # The text has another number each time.
     agent = cluster.agent("", "--max-restarts", 3, workers=workers,
                           command=in_words('echo "attempt $TORCHELASTIC_RESTART_COUNT of $$"; '
                                            'echo "no module named digits ($$)" >&2; exit 7'))
@@ -137,7 +137,7 @@ def test_a_node_that_fails_first_too_often_is_left_out(cluster):
 
 
 def test_a_node_that_was_left_out_steps_in_when_it_is_needed(cluster):
-    # The daemon lives in it: it waits. Of the other there is nobody to take the place.
+    # The daemon lives in it, so it waits; no node can take the place of the other.
     a, b = cluster.nodes("node-a", "node-b", nnodes="1:2", conf="backoff_max=0",
                          arguments=["--max-restarts", 9, "--max-node-failures", 1],
                          endpoint=f"127.0.0.1:{free_port()}")
@@ -169,7 +169,7 @@ def test_a_node_that_leaves_lets_all_workers_save_for_drain_grace(cluster):
     daemon = cluster.daemon()
     saver = cluster.folder / "saver.sh"
     saver.write_text(SAVES)
-    # Were it stop_grace, none of them would live to save anything.
+    # If the limit were stop_grace, none of them would live long enough to save anything.
     common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2",
                   conf="stop_grace=0.01,drain_grace=3600", command=["--no-python", "sh", saver])
     a = cluster.agent("node-a", **common)

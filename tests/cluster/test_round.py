@@ -1,4 +1,5 @@
-"""The life of a round: ranks, restart, the budget, success, and what a failure says."""
+"""The life of a round: ranks, restarts, the budget, success, and what is printed about a
+failure."""
 
 import re
 
@@ -105,7 +106,7 @@ def test_a_killed_worker_is_named_by_its_signal(cluster):
 
 
 def test_the_root_cause_is_not_the_victim(cluster):
-    """Rank 0 dies by a signal; rank 1, which saw it, exits with 1 a moment later."""
+    """Rank 0 dies of a signal; rank 1, which notices, exits with 1 a moment later."""
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"
     agents = cluster.nodes("node-a", "node-b", endpoint=endpoint, nnodes=2,

@@ -1,4 +1,5 @@
-"""The round's port: where it listens, how many strangers it lets in, and what they cost the job."""
+"""The round's port: where it listens, how many unknown clients it accepts, and what they cost the
+job."""
 
 import ipaddress
 import os
@@ -20,7 +21,7 @@ LOOPBACK = {"127.0.0.1", "::1"}
 
 
 def listeners(port, prefix=()):
-    """The addresses on which somebody listens on this port."""
+    """The addresses on which a process listens on this port."""
     done = subprocess.run([*prefix, "ss", "-Hltn", f"sport = :{port}"], capture_output=True,
                           text=True, check=True)
     found = set()
@@ -36,7 +37,7 @@ def split(worker):
 
 
 def reaches(host, address, port):
-    """Whether a connection from that host is taken."""
+    """Whether a connection from that host is accepted."""
     done = subprocess.run([*host.prefix, sys.executable, "-c", textwrap.dedent(f"""
         import socket
         try:
@@ -62,7 +63,7 @@ def test_the_port_of_one_node_is_open_to_this_host_alone(cluster, make_hosts, wh
     if "--standalone" not in arguments:
         endpoint = f"{address}:{cluster.daemon(29400, host=host, bind='0.0.0.0').port}"
     agent = cluster.agent("a", *arguments, "--max-restarts", 1, host=host, endpoint=endpoint)
-    for round_number in (1, 2):  # of which the second may have inherited the port
+    for round_number in (1, 2):  # the second may have inherited the port
         told, port = split(cluster.started(round_number, 1)[0])
         if where == "own address":
             assert told == address and listeners(port, host.prefix) == {address, *LOOPBACK}
@@ -70,7 +71,7 @@ def test_the_port_of_one_node_is_open_to_this_host_alone(cluster, make_hosts, wh
             assert told == ("localhost" if where == "name" else "127.0.0.1")
             assert listeners(port, host.prefix) == LOOPBACK
             assert not reaches(other, address, port)
-        # By whichever address a script of this node comes, as long as it is told so.
+        # A script on this node may use any address that it has been given.
         assert reaches(host, told, port)
         cluster.order(0, f"exit {2 - round_number}")
     assert agent.wait() == 0
@@ -80,7 +81,7 @@ def test_the_port_of_one_node_is_open_to_this_host_alone(cluster, make_hosts, wh
 def test_the_port_of_two_nodes_is_open_to_their_network(cluster, make_hosts, ipv6):
     hosts = make_hosts(2, ipv6)
     leader = hosts[0]
-    # Another network of the leader's, which the round has nothing to do with.
+    # Another network of the leader, which the round does not use.
     subprocess.run([*leader.prefix, "ip", "address", "add", "192.0.2.7/32", "dev", "lo"],
                    check=True)
     address = f"[{leader.address}]" if ipv6 else leader.address
@@ -115,7 +116,7 @@ def test_a_fixed_port_opens_to_the_network_when_a_node_comes_and_closes_when_it_
 
 
 def test_an_address_that_is_none_of_ours_is_waited_for_on_every_interface(cluster, make_hosts):
-    """As in a container: what comes to its host's address is sent on to an address of its own."""
+    """As in a container, connections to the host's address are forwarded to another address."""
     host, other = make_hosts(2)
     agent = cluster.agent("a", "--standalone", "--local-addr", "198.51.100.1", host=host)
     told, port = split(cluster.started(1, 1)[0])
@@ -162,7 +163,7 @@ def test_pytorch_finds_the_port(cluster, make_hosts, tmp_path, nodes, ipv6):
 
 
 def connections(port):
-    """Those that the port's owner holds."""
+    """The connections that the port's owner holds."""
     done = subprocess.run(["ss", "-Htn", "state", "established", f"sport = :{port}"],
                           capture_output=True, text=True, check=True)
     return len(done.stdout.splitlines())
@@ -175,7 +176,7 @@ class Peer:
         self.say(words)
 
     def say(self, words):
-        """False where it was turned away."""
+        """False if it was turned away."""
         try:
             self.socket.sendall(words)
             return True
@@ -211,12 +212,12 @@ def strangers(port, kind):
     for number in range(300):
         made.append(Peer(port, WORDS[kind](number)))
         if kind == "clients":
-            made[-1].hears(PING[1:])  # it is one now, or was turned away
+            made[-1].hears(PING[1:])  # it is connected now, or was turned away
     return made
 
 
-# A worker that says where its store is, and does what it is told; the second time it ends well. It
-# uses the store, as PyTorch does.
+# A worker that prints where its store is, and does what it is told; the second time it succeeds. It
+# uses the store as PyTorch does.
 WORKER = textwrap.dedent(r"""
     import os, socket, sys
     folder, attempt = sys.argv[1], os.environ["TORCHELASTIC_RESTART_COUNT"]
@@ -304,12 +305,13 @@ def test_strangers_at_both_ports_cost_no_restart(cluster):
 
 
 def test_of_those_that_say_nothing_the_oldest_goes_first(cluster):
-    """Of one worker and one node: 64 for the worker, one for the member."""
+    """With one worker and one node there are 64 connections for the worker, and one for the
+    member."""
     job = Job(cluster, "--standalone")
     port = job.port(0)
     peers = strangers(port, "mixed")
     wait_for("the strangers to be let go of", lambda: connections(port) <= 1 + 65)
-    # One that spoke stays, whoever comes.
+    # A client that has sent something stays, whichever others come.
     client = Peer(port, VALIDATE + request(SET, b"mine", b"v") + PING)
     assert client.hears(PING[1:])
     more = strangers(port, "validated")
@@ -325,7 +327,7 @@ def test_clients_beyond_what_descriptors_leave_are_turned_away_in_one_line(clust
     port = job.port(0)
     peers = strangers(port, "clients")
     job.agent.says(r"the round's port turns connections away: \d+ are open.*ulimit -Hn")
-    # The first have come while there was room, and stay.
+    # The first ones came while there was room, and stay.
     for peer in peers[:80]:
         peer.say(PING)
         assert peer.hears(PING[1:])

@@ -1,5 +1,5 @@
 """examples/05_sampler_walk in each form in which people launch it: the C++ program and PyTorch's
-sampler deal the same samples out."""
+sampler give out the same samples."""
 
 from tests.support.cluster import Program
 from tests.support.workload import PLACE, Workload, lines_of

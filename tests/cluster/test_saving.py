@@ -1,5 +1,5 @@
-"""After a failure elsewhere a worker that is still saving has up to 30 s to end, as with torchrun;
-one that hangs, or spins behind a collective, has stop_grace."""
+"""After a failure of another worker a worker that is still saving has up to 30 s to end, as with
+torchrun; one that hangs, or spins in a collective, has stop_grace."""
 
 import sys
 
@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.cluster import BIN, Program
 
-# Rank 0 saves for longer than stop_grace when it is asked to end, and what only hangs or spins goes
-# on for ever; rank 1 fails once it may.
+# Rank 0 saves for longer than stop_grace when it is asked to end; if it only hangs or spins, it
+# does so for ever. Rank 1 fails when the test lets it.
 WORKER = """
 import os, signal, sys, time
 ready, saved, how = sys.argv[1:]

@@ -17,7 +17,7 @@ DAEMON = [BIN / "ddprun-rendezvous", "--recovery-window", "0"]
 
 
 class Manager:
-    """What a manager hears of its service."""
+    """The manager's end of the socket: what the service has sent."""
 
     def __init__(self, folder):
         self.path = folder / "notify"
@@ -30,9 +30,9 @@ class Manager:
 
 
 def with_sockets(cluster, name, sockets, *arguments, environment=None):
-    """A daemon that has `sockets` from descriptor 3 on, as systemd hands them over."""
+    """A daemon that has `sockets` from descriptor 3 on, as systemd passes them."""
     numbers = [one.fileno() for one in sockets]
-    # By way of descriptors that are none of the new ones.
+    # First to descriptors that are not among the new ones.
     moves = "".join(f"exec {50 + place}<&{number} {number}<&-; "
                     for place, number in enumerate(numbers))
     moves += "".join(f"exec {3 + place}<&{50 + place} {50 + place}<&-; "
@@ -82,7 +82,7 @@ def test_a_manager_that_is_not_there_is_named_and_done_without(cluster):
 
 
 def test_a_port_that_the_manager_has_opened_turns_nobody_away(cluster, listening):
-    """A node that comes between two daemons waits in the backlog."""
+    """A node that connects between two daemons waits in the backlog."""
     port = listening.getsockname()[1]
     first = with_sockets(cluster, "first", [listening], "--state-dir", "none")
     first.says(f"listens on port {port}, given by the service manager")
@@ -97,7 +97,7 @@ def test_a_port_that_the_manager_has_opened_turns_nobody_away(cluster, listening
     assert "refused" not in between.err()
     second.kill(signal.SIGTERM)
     assert second.wait() == 0
-    socket.create_connection(("127.0.0.1", port), LIMIT).close()  # the port is the manager's
+    socket.create_connection(("127.0.0.1", port), LIMIT).close()  # the port belongs to the manager
 
 
 def test_state_is_kept_by_the_port_that_was_given(cluster, listening):
@@ -143,14 +143,14 @@ def test_systemds_own_activation_starts_it_for_the_first_agent(cluster):
     manager = Program(cluster, "systemd", [activate, "-l", f"127.0.0.1:{port}", *DAEMON,
                                            "--state-dir", "none"])
     manager.says("Listening on")
-    assert "listening on port" not in manager.out()  # nobody has come yet
+    assert "listening on port" not in manager.out()  # no connection has come yet
     run_job(cluster, port)
     manager.says(f"listens on port {port}, given by the service manager")
 
 
 @pytest.fixture
 def analyze(tmp_path):
-    """Runs systemd-analyze on our units, with the programs of this build in them."""
+    """Runs systemd-analyze on our units, with the programs of this build."""
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("no systemd-analyze here (Debian's package systemd)")
@@ -168,7 +168,7 @@ def analyze(tmp_path):
 @pytest.mark.parametrize("unit", ("ddprun-rendezvous.service", "ddprun-rendezvous.socket"))
 def test_systemd_finds_nothing_wrong_with_our_units(analyze, unit):
     status, words = analyze("verify", f"./{unit}")
-    # What it says of the machine's own units is not about ours.
+    # What it says about the machine's own units does not concern ours.
     assert (status, [line for line in words.splitlines() if "ddprun" in line]) == (0, []), words
 
 

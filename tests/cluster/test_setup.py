@@ -1,5 +1,5 @@
-"""`tests/setup`: which packages it wants, on a machine that has none; what it says without a
-network, and without room; and that nothing of it is left. Nothing is installed."""
+"""`tests/setup`: which packages it asks for on a machine that has none, what it says without a
+network or without room, and that it leaves nothing behind. Nothing is installed."""
 
 import os
 import shutil
@@ -66,7 +66,7 @@ shift 2
 for package; do echo "installed $package"; done
 """
 NONE_INSTALLED = "#!/bin/sh\nexit 1\n"
-# A Python of .venv: what is asked for is never complete.
+# The Python of .venv, which never has everything that is asked for.
 PYTHON = """#!/bin/sh
 case "$*" in
   "-m pip install "*) exec ./pip ;;
@@ -78,14 +78,14 @@ exit 1
 
 
 class Checkout:
-    """One with nothing but tests/setup, on a machine whose programs are these."""
+    """A checkout with nothing but tests/setup, on a machine that has these programs."""
 
     def __init__(self, folder, programs):
         self.folder = folder
         (folder / "tests/support").mkdir(parents=True)
         for name in ("setup", "requirements.txt", "constraints.txt", "support/foreground.sh"):
             shutil.copy(ROOT / "tests" / name, folder / "tests" / name)
-        # tee and what follows it are to make no file outside.
+        # tee and what follows it must not create a file outside.
         self.write({"bin/id": "#!/bin/sh\necho 0\n", "bin/tee": DONE, "bin/chmod": DONE,
                     "pip_version": DONE, **programs})
 
@@ -103,7 +103,7 @@ class Checkout:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def refusal(self):
-        """The last line of what it says when it ends with 1."""
+        """The last line that it prints when it exits with 1."""
         setup = self.start()
         self.out, errors = setup.communicate()
         assert setup.returncode == 1, errors
@@ -148,7 +148,7 @@ def test_a_disk_without_room_for_pytorch_is_refused_before_it_is_fetched(checkou
 
 
 def test_a_temporary_folder_without_room_for_the_wheels_is_named(checkout, monkeypatch, tmp_path):
-    """On a disk of its own, by a stat that says so."""
+    """The folder seems to be on a disk of its own, because a fake stat says so."""
     monkeypatch.setenv("TMPDIR", "/tmp")
     small = checkout({**WITHOUT_PYTHON, "bin/stat": "#!/bin/sh\neval echo \\$$#\n", "bin/df":
                       "#!/bin/sh\ncase $* in */tmp) echo 2400 ;; *) echo 6000 ;; esac\n"})

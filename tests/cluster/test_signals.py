@@ -1,4 +1,5 @@
-"""Ctrl-C and SIGTERM at every stage: workers end, agents leave with 128 + signal, nothing stays."""
+"""Ctrl-C and SIGTERM at every stage: workers end, agents leave with 128 + signal, nothing is
+left."""
 
 import re
 import signal
@@ -45,7 +46,7 @@ def test_while_a_name_is_looked_up(cluster, make_hosts):
     server = Program(cluster, "dns", [sys.executable, "-c", DEAF_NAME_SERVER], prefix=host.prefix)
     server.says("deaf")
     resolv = cluster.folder / "resolv.conf"
-    # Its answer would take longer than the test waits for anything: with three of them, 450 s.
+    # Its answer would take longer than the test waits for anything: 450 s with three name servers.
     resolv.write_text("nameserver 127.0.0.1\n" * 3 + "options timeout:30 attempts:5\n")
     behind = ["unshare", "--mount", "sh", "-c",
               f'mount --bind {resolv} /etc/resolv.conf && exec "$@"', "sh"]
@@ -108,7 +109,7 @@ def test_ctrl_c_at_one_node_stops_the_whole_run(cluster):
 
 
 def test_workers_of_all_nodes_get_the_signal_that_a_person_has_sent_to_one(cluster):
-    """A script that saves at KeyboardInterrupt, as Python has it, does so on each node."""
+    """A script that saves on Python's KeyboardInterrupt does so on each node."""
     daemon = cluster.daemon()
     endpoint = f"127.0.0.1:{daemon.port}"
     agents = [cluster.agent(n, endpoint=endpoint, nnodes=2) for n in ("node-a", "node-b")]

@@ -1,4 +1,5 @@
-"""`srun ddprun` under a real Slurm: several slurmd on this machine, each on a host of its own."""
+"""`srun ddprun` under a real Slurm: several slurmd on this machine, each on a (simulated) host of
+its own."""
 
 import re
 import signal
@@ -28,7 +29,7 @@ def make_slurm(cluster, make_hosts):
 
 
 def nodes_of(workers):
-    """The host that each rank is on; --node-id is left out, so a suffix follows its name."""
+    """The host of each rank. Without --node-id a suffix follows the host's name."""
     return [worker.node.rsplit("-", 1)[0] for worker in workers]
 
 
@@ -70,7 +71,8 @@ def test_ranks_go_by_number_whoever_comes_first(cluster, make_slurm):
 
 def test_ports_of_others_are_passed_over(cluster, make_slurm):
     slurm = make_slurm("n1", "n2", "n3")
-    # The first job's ports: 61441, 62806, 64171, ... A stranger who never answers, and a daemon.
+    # The first job's ports are 61441, 62806, 64171 and so on. A stranger that never answers has
+    # one, a daemon another.
     slurm.services.append(slurm.start("n1", "nc", "-lk", "61441", name="stranger"))
     slurm.services.append(slurm.start("n1", BIN / "ddprun-rendezvous", "--bind", "0.0.0.0",
                                       "--port", "62806", "--state-dir", "none", name="daemon"))
@@ -131,7 +133,7 @@ def test_nodes_whose_names_do_not_resolve_meet_by_slurms_addresses(cluster, make
 
 
 def test_a_shell_with_a_terminal_is_one_persons(cluster, make_slurm):
-    """Not so an srun that is called in that shell."""
+    """An srun that is called in that shell is not."""
     slurm = make_slurm("n1", cpus=4)
     show = f"{DDPRUN} --nproc-per-node=2 --no-python sh -c 'echo world $WORLD_SIZE'"
     script = cluster.folder / "shell.sh"
@@ -145,7 +147,7 @@ def test_a_shell_with_a_terminal_is_one_persons(cluster, make_slurm):
 
 
 def batch(slurm, text, *options):
-    """Submits a batch script, and waits for its end; returns what all of it has written."""
+    """Submits a batch script, waits for its end, and returns everything that it has written."""
     script = slurm.cluster.folder / f"batch-{len(slurm.cluster.programs)}.sh"
     script.write_text(f"#!/bin/bash\n{text}\n")
     job = slurm.start("head", "sbatch", "--wait", f"--output={script}.%j.out", *options, script)
@@ -162,7 +164,7 @@ def test_a_batch_script_without_srun_says_what_to_write(cluster, make_slurm):
     code, said = batch(slurm, f"srun {DDPRUN} --no-python sh -c 'echo rank $RANK of $WORLD_SIZE'",
                        "-N2", "--ntasks-per-node=1")
     assert code == 0, said
-    # One that is submitted from inside a step has that step's variables.
+    # A script that is submitted from inside a step has that step's variables.
     script = cluster.folder / "inner.sh"
     script.write_text(f"#!/bin/bash\n{DDPRUN} --no-python true\n")
     outer = slurm.srun("-N1", "sbatch", "--wait", "-N2", f"--output={script}.out", script)
@@ -228,7 +230,8 @@ def test_flags_that_contradict_the_step_are_named(cluster, make_slurm):
     more = slurm.srun(*run, "--nnodes=3", "--no-python", "true")
     assert more.wait() == 2
     assert "--nnodes=3: Slurm step 2.0 has 2 nodes" in more.err()
-    # The typical mistake: the shell of the batch script writes its own number for all nodes.
+    # This is the typical mistake: the shell of the batch script puts its own number in for all
+    # nodes.
     same = slurm.srun(*run, "--nnodes=2", "--node-rank=0", "--master-addr=n1", "--no-python",
                       "true")
     same.says("--node-rank says 0, and this is node 1 of Slurm step 3.0")
@@ -242,7 +245,7 @@ STUBBORN = "trap '' TERM; (trap '' TERM HUP; exec setsid sleep 1234) & say stubb
 @pytest.mark.parametrize("how", [(), ("--signal=KILL",)], ids=["scancel", "killed"])
 @pytest.mark.parametrize("proctrack", ["linuxproc", "pgid"])
 def test_a_cancelled_job_leaves_nothing(cluster, make_slurm, proctrack, how):
-    """With workers that ignore SIGTERM, and children that have left their session."""
+    """Its workers ignore SIGTERM, and have children that have left their session."""
     slurm = make_slurm("n1", "n2", proctrack=proctrack, kill_wait=4)
     job = slurm.srun("-N2", "--ntasks-per-node=1", DDPRUN, "--nproc-per-node=2", *PLAIN)
     cluster.started(1, 4)
@@ -255,8 +258,8 @@ def test_a_cancelled_job_leaves_nothing(cluster, make_slurm, proctrack, how):
 
 
 def test_the_guardians_of_a_killed_step_do_not_outstay_it(cluster, make_slurm):
-    """srun that is told to end kills all at once: the first node's daemon, to which the guardians
-    would speak, has no successor. With pgid Slurm does not reach them itself."""
+    """When srun is told to end, it kills all at once, so no daemon follows the first node's, to
+    which the guardians would report. With pgid Slurm itself does not reach them."""
     slurm = make_slurm("n1", "n2", "n3", proctrack="pgid")
     job = slurm.srun("-N3", "--ntasks-per-node=1", DDPRUN, *PLAIN)
     cluster.started(1, 3)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.cluster import BIN, ROOT, wait_for
 from tests.support.slurm import Slurm
 
-# For ever at the first start, and soon at the next: nothing hangs on how fast it goes.
+# It runs for ever at the first start, and ends soon at the next, so nothing depends on its speed.
 UNTIL_REQUEUED = ("--folder", "--steps $((${SLURM_RESTART_COUNT:-0} ? 25 : 100000)) --folder")
 EXAMPLES = ROOT / "examples" / "slurm"
 pytest.importorskip("torch", reason="no PyTorch in this Python")
@@ -33,7 +33,7 @@ def make_slurm(cluster, make_hosts):
 
 
 def submit(slurm, name, *options, change=()):
-    """`change`: pairs of text in the script, and what stands there instead."""
+    """`change`: pairs of a text in the script and its replacement."""
     text = (EXAMPLES / name).read_text()
     for before, after in change:
         assert before in text, before
@@ -57,8 +57,8 @@ def test_the_least_that_is_needed(cluster, make_slurm):
 @pytest.mark.slow
 def test_a_snapshot_before_the_time_limit(cluster, make_slurm):
     slurm = make_slurm("n1", "n2")
-    # Slurm looks at limits now and then, so that a short one comes at any time: the signal is sent
-    # by hand, to the steps as it does.
+    # Slurm checks limits only now and then, so a short one could come at any time. Therefore the
+    # test sends the signal itself, to the steps, as Slurm does.
     job = submit(slurm, "time_limit.sbatch", change=[UNTIL_REQUEUED])
     said = lambda: output(cluster, "time_limit.sbatch")  # noqa: E731
     wait_for("a snapshot", (cluster.folder / "out" / "snapshot.pt").exists)

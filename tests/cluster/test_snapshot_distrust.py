@@ -1,4 +1,5 @@
-"""A snapshot that leads to nothing is not gone on from for ever (support/snapshot_job.cpp)."""
+"""A job does not resume for ever from a snapshot after which it always fails
+(support/snapshot_job.cpp)."""
 
 import re
 

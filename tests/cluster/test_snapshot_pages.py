@@ -1,5 +1,6 @@
-"""Whatever a page or a header shows of a loop that saves snapshots tells its progress, too: without
-that a run that fails right after each resume is not told from one that fails between two saves."""
+"""Wherever a page or a header shows a loop that saves snapshots, the loop also calls `progress`.
+Without that a run that fails right after each resume cannot be told from one that fails between two
+saves."""
 
 import re
 
@@ -8,7 +9,7 @@ import pytest
 from tests.support import pages
 from tests.support.cluster import ROOT
 
-# Of snapshots: torch.save() and the like have another object before them.
+# Calls on snapshots only; torch.save() and the like have another object before the dot.
 SAVES = re.compile(r"(?:kept\)?->|kept\.|snapshots\.)(?:begin_)?save\(")
 TELLS = re.compile(r"(?:kept\)?->|kept\.|snapshots\.)progress\(")
 
@@ -18,7 +19,7 @@ def blocks_of_page(text):
 
 
 def blocks_of_header(text):
-    """What its first comment shows as code: what stands further in than its sentences."""
+    """The code in its first comment, which is indented further than the sentences."""
     comment = re.match(r"(?:^//.*\n)+", text, re.M)
     return re.findall(r"(?:^//   .*\n)+", comment[0], re.M) if comment else []
 

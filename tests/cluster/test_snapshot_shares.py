@@ -1,4 +1,5 @@
-"""Several ranks write a snapshot's state together, a share each (support/snapshot_shares.cpp)."""
+"""Several ranks write a snapshot's state together, each of them a share
+(support/snapshot_shares.cpp)."""
 
 import json
 import re
@@ -64,11 +65,11 @@ def test_a_damaged_piece_costs_all_ranks_that_snapshot(cluster, tmp_path, damage
     skipped = re.findall(f"snapshot {newest} skipped: .*", agent.out() + agent.err())
     line = rf"rank-00002.safetensors: {why}( \(and [0-9] more ranks\))?$"
     assert len(skipped) == 1 and re.search(line, skipped[0]), skipped
-    # Which round has gone on from a snapshot is noted there.
+    # That folder notes which round has resumed from a snapshot.
     assert list(older.glob("resumed-*")) and not list(newest.glob("resumed-*"))
 
 
-# Also for root: the name leads to itself.
+# This works even for root, because the link points to itself.
 @pytest.mark.parametrize("word", ["resume", "hand-on"])
 def test_a_piece_that_cannot_be_read_stops_all_ranks_with_one_line(cluster, tmp_path, word):
     folder = tmp_path / "s"
@@ -93,8 +94,8 @@ def test_one_node_writes_as_one_where_nobody_says_otherwise(cluster, tmp_path):
 
 
 def test_the_index_opens_as_a_sharded_checkpoint_of_hugging_face(cluster, tmp_path):
-    """As accelerate's load_checkpoint_in_model does it: the one *.index.json of the folder, the
-    files that it names, each only where its metadata tell of a format."""
+    """It is opened as accelerate's load_checkpoint_in_model does: the folder's only *.index.json,
+    the files that it names, and each of these only if its metadata name a format."""
     safetensors = pytest.importorskip("safetensors", reason="the package safetensors is missing")
     pytest.importorskip("torch", reason="PyTorch is not installed here")
     snapshot = save(cluster, tmp_path / "s", 4, 3)
@@ -129,7 +130,7 @@ def test_the_examples_script_finds_the_tensors_of_all_shares(cluster, tmp_path):
 
 
 def test_the_examples_script_reads_an_emergency_snapshot(tmp_path):
-    """It has one file, of whichever rank was left, and the manifest says so (names.hpp)."""
+    """It has one file, from whichever rank was left, and the manifest says so (names.hpp)."""
     for package in ("safetensors", "torch", "xxhash"):
         pytest.importorskip(package, reason=f"the package {package} is missing")
     import safetensors.torch
@@ -159,7 +160,7 @@ def test_the_examples_script_reads_an_emergency_snapshot(tmp_path):
     saved = torch.load(tmp_path / "snapshot.pt", weights_only=True)
     assert (saved["step"], saved["epoch"], saved["samples_used"]) == (10, 2, 640)
     assert torch.equal(saved["network"]["weight"], weight)
-    # Damage is found, and the file named.
+    # Damage is found, and the file is named.
     (snapshot / "survivors.safetensors").write_bytes(data[:-1])
     damaged = call("show", snapshot)
     assert damaged.returncode == 1 and "survivors.safetensors is damaged" in damaged.stderr
@@ -182,7 +183,8 @@ def test_a_reader_needs_no_right_to_write(cluster, tmp_path):
 
 @pytest.mark.slow
 def test_a_state_of_64_gib_takes_no_memory_of_its_own(tmp_path):
-    """As a model of 16 billion parameters in float32, or of 5 billion with Adam: by one rank."""
+    """One rank saves it: as large as a model of 16 billion parameters in float32, or of 5 billion
+    with Adam."""
     said = subprocess.run([BIN / "sparse_snapshot", tmp_path / "s", "64"], text=True,
                           capture_output=True)
     assert said.returncode == 0, said.stderr

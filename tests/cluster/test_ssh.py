@@ -110,7 +110,7 @@ def test_nothing_of_it_is_in_a_command_line(cluster, net, make_hosts):
                          ids=["ctrl-c", "term", "quit"])
 def test_a_signal_to_the_head_ends_all(cluster, net, make_hosts, number):
     here, servers = two_servers(net, make_hosts)
-    # bash takes no SIGQUIT: its workers have as long as they may.
+    # bash ignores SIGQUIT, so its workers get all the time that they may have.
     program = head(cluster, net, ["-H", "node-a:2,node-b"], "--shutdown-timeout", "2", host=here)
     cluster.started(1, 3)
     program.kill(number)
@@ -122,7 +122,7 @@ def test_a_signal_to_the_head_ends_all(cluster, net, make_hosts, number):
 
 def test_usr1_goes_on_to_the_workers_and_nohup_is_heeded(cluster, net, make_hosts):
     here, _ = two_servers(net, make_hosts)
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which the head inherits
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the head inherits this
     program = head(cluster, net, ["-H", "node-a,node-b"], host=here)
     signal.signal(signal.SIGHUP, before)
     cluster.started(1, 2)
@@ -137,7 +137,8 @@ def test_usr1_goes_on_to_the_workers_and_nohup_is_heeded(cluster, net, make_host
 
 
 def signal_all(program, number):
-    """As a batch system does that knows every process of its job: the head, and each ssh of it."""
+    """Like a batch system that knows every process of its job, this signals the head and each of
+    its ssh."""
     children = subprocess.run(["pgrep", "-P", str(program.pid), "-x", "ssh"], check=True,
                               capture_output=True, text=True).stdout.split()
     assert len(children) == 2
@@ -166,7 +167,7 @@ def test_a_signal_to_every_process_of_the_head_still_brings_the_end_home(cluster
     program = head(cluster, net, ["-H", "node-a,node-b"], host=here)
     cluster.started(1, 2)
     for rank in range(2):
-        # The first node's end stops the other's workers, by the same signal, where it is first.
+        # If the first node ends first, the other's workers are stopped by the same signal.
         cluster.order(rank, f"trap 'echo rank {rank} saves; exit 0' {number.name[3:]}; "
                             "say ready $(facts)")
     wait_for("both to have a handler", lambda: len(cluster.events("ready")) == 2)
@@ -241,7 +242,7 @@ def test_ddprun_is_copied_where_it_is_not_and_found_there_again(cluster, net, ma
         program = head(cluster, net, ["-H", "node-a"], *TO_COPY, host=hosts[0],
                        command=["--no-python", "sh", "-c", "umask"])
         assert program.wait() == 0, program.err()
-        assert int(program.out(), 8) != 0o077  # that of the folder which the copy is in
+        assert int(program.out(), 8) != 0o077  # the umask of the folder that has the copy
         copied = re.search(rf"node-a: has no ddprun [\d.]+; copying this one to "
                            rf"{net.home('node-a')}/.cache/"
                            r"ddprun/ddprun-[\d.]+-[0-9a-f]{16}/ddprun\n", program.err())
@@ -263,7 +264,7 @@ def test_a_copy_goes_to_the_next_folder_where_none_may_run_at_home(cluster, net,
 
 @pytest.mark.slow
 def test_256_hosts(cluster, net, make_hosts):
-    """Names of one machine, to which each is a connection and an agent of its own."""
+    """All are names of one machine, each with a connection and an agent of its own."""
     hosts = make_hosts(2)
     server = net.server("node-a", hosts[1], settings=["MaxStartups 256"])
     names = [f"node-a-{number}" for number in range(256)]
@@ -277,7 +278,7 @@ def test_256_hosts(cluster, net, make_hosts):
 
 
 def test_what_makes_nccl_ids_is_copied_along(cluster, net, make_hosts):
-    """A copied agent has its helper beside it, and the helper says what it lacks: an NCCL."""
+    """A copied agent has its helper beside it, and the helper says that it finds no NCCL."""
     hosts = make_hosts(2)
     net.server("node-a", hosts[1],
                behind=mounted(f"-t tmpfs tmpfs {BIN}", f"-t tmpfs tmpfs {net.home('node-a')}"))
@@ -311,7 +312,7 @@ def test_a_program_by_its_path_there(cluster, net, make_hosts, tmp_path):
 
 
 def test_addresses_of_ipv6_a_port_and_a_user(cluster, net, make_hosts):
-    """Of hosts that ssh's own configuration does not know, and that have no IPv4."""
+    """The hosts are not in ssh's configuration, and have no IPv4 address."""
     here, *hosts = make_hosts(3, ipv6=True)
     port = free_port()
     for number, host in enumerate(hosts):
@@ -326,7 +327,7 @@ def test_addresses_of_ipv6_a_port_and_a_user(cluster, net, make_hosts):
 
 
 def test_the_line_that_people_have_for_horovodrun(cluster, net, make_hosts):
-    """`-np 2 -H IP:1,IP:1 -p 12345`, of which only the name of the launcher is another."""
+    """The line is `-np 2 -H IP:1,IP:1 -p 12345`, in which only the launcher's name is changed."""
     here, *hosts = make_hosts(3)
     port = free_port()
     for number, host in enumerate(hosts):
@@ -350,7 +351,7 @@ def test_hosts_from_a_file_and_one_address_alone(cluster, net, make_hosts, tmp_p
 
 
 def test_what_its_page_shows_is_what_is_printed(cluster, net, make_hosts):
-    """With a stand-in for the script, which is another test's."""
+    """There is a stand-in for the script, which has another test."""
     [(line, shown)] = re.findall(r"\$ ddprun (-H .*?) hello.py\n(.*?)```", PAGE, re.S)
     (cluster.folder / "hello.py").write_text("import os\nprint(f\"rank {os.environ['RANK']} of "
                                              "{os.environ['WORLD_SIZE']}: the sum is 6\")\n")

@@ -14,7 +14,7 @@ AT_ONCE = ("--rdzv-conf", "last_call_timeout=0.5", "--on-join", "restart")
 
 
 class Hosts:
-    """A script that prints what the test has last written."""
+    """A script that prints the hosts that the test has last written."""
 
     def __init__(self, cluster):
         self.list = cluster.folder / "hosts"
@@ -23,7 +23,7 @@ class Hosts:
         self.script.chmod(0o755)
 
     def are(self, *lines):
-        """At once, so that the script never sees a part of it."""
+        """Replaces the file at once, so that the script never reads a part of it."""
         new = self.list.with_suffix(".new")
         new.write_text("".join(line + "\n" for line in lines))
         os.replace(new, self.list)
@@ -44,8 +44,8 @@ def discovering(cluster, net, listed, here, *arguments, nnodes="1:3", **more):
 
 
 def round_of(cluster, count, after=0):
-    """The first round after that one with so many workers: a node that comes when the last call is
-    over has the others start once more."""
+    """The first round after that one that has so many workers. A node that comes after the last
+    call makes the others start once more."""
 
     def look():
         workers = Counter(int(each.round) for each in cluster.events("start"))

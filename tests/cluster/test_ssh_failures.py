@@ -1,5 +1,5 @@
-"""`ddprun -H` where a host, a login or a command line is not as it should be: it is named,
-and nothing is left running anywhere."""
+"""`ddprun -H` with a host, a login or a command line that is wrong: it is named, and nothing is
+left running on any host."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def test_all_hosts_with_one_fault_are_named_in_one_line(cluster, net, make_hosts
     refused(program, "the run needs 15 nodes, and 1 remains")
     [line] = [each for each in program.err().splitlines() if "no agent was started" in each]
     assert re.search("nowhere.*: no agent was started: ssh: Could not resolve hostname", line)
-    assert line.count(".invalid") == 9 and " and 6 more" in line, line  # one in ssh's words
+    assert line.count(".invalid") == 9 and " and 6 more" in line, line  # one in ssh's message
     one.nobody_is_in()
 
 
@@ -169,7 +169,7 @@ def test_ctrl_c_while_some_are_connecting(cluster, net, make_hosts):
 
 
 def with_tools(net, host, folder, tools, **options):
-    """A host without ddprun, on which these scripts come before the programs of their names."""
+    """A host without ddprun, on which these scripts replace the programs of the same names."""
     folder.mkdir()
     for name, text in tools.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -180,7 +180,8 @@ def with_tools(net, host, folder, tools, **options):
 
 
 def holds_no_file(server):
-    """What removes a copy is no child of sshd's any more once the connection has ended."""
+    """Once the connection has ended, the process that removes the copy is no longer a child of
+    sshd."""
     wait_for("the copy to be removed",
              lambda: not any(path.is_file() for path in server.home.rglob("*")))
 
@@ -216,10 +217,10 @@ def test_a_copy_that_arrives_damaged_is_not_kept(cluster, net, make_hosts, tmp_p
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
 def test_a_head_that_ends_while_ddprun_is_copied_leaves_nothing(cluster, net, make_hosts, tmp_path,
                                                                 number):
-    """No process, and no part of a copy."""
+    """It leaves no process, and no part of a copy."""
     hosts = make_hosts(2)
     begun = tmp_path / "begun"
-    # It keeps a part, says so, and comes to its end when nobody can send more.
+    # It has a part, prints that, and ends when no more can be sent.
     slow_head = f"/usr/bin/head -c 1000\necho > {begun}\nexec cat >/dev/null"
     server = with_tools(net, hosts[1], tmp_path / "tools", {"head": slow_head},
                         behind=mounted(f"-t tmpfs tmpfs {BIN}"))

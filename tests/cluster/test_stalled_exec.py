@@ -10,7 +10,7 @@ from tests.support.exec_gate import ExecGate
 
 @pytest.fixture
 def gated(cluster):
-    """A worker of which each execution waits for the test."""
+    """A worker whose exec waits for the test each time."""
     program = cluster.folder / "gated.sh"
     program.write_text(f"#!/bin/bash\n. {WORKER}\n")
     program.chmod(0o755)

@@ -1,5 +1,5 @@
-"""The static form behind firewalls: MASTER_PORT of the first node is the only port that anybody
-dials. The other nodes can dial out, and cannot be dialled."""
+"""The static form behind firewalls: the first node's MASTER_PORT is the only port to which anything
+connects. The other nodes can connect to it, but cannot be connected to."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def nobody_was_turned_away(hosts):
 
 
 def later(cluster, restarts):
-    """The world of a restart is whole."""
+    """The world is complete after a restart."""
     def look():
         found = [e for e in cluster.events("start") if e.restarts == restarts]
         newest = max((int(e.round) for e in found), default=0)
@@ -48,7 +48,7 @@ def test_only_the_master_port_of_the_first_node_is_dialled(cluster, walled):
     cluster.started(1, 3)
     cluster.order(2, "exit 3")
     assert later(cluster, "1") == {str(rank): f"node-{rank}" for rank in range(3)}
-    # A node is lost, and comes back: by its guardian's word, and then by a dial.
+    # A node is lost, and comes back: its guardian reports, and then a new agent connects.
     agents[1].kill()
     agents[1].wait()
     agents[1] = node(cluster, walled, 1)

@@ -1,5 +1,5 @@
-"""torchrun's static form: --nnodes=2 --node-rank=R --master-addr=A --master-port=P, and no daemon
-that anybody starts."""
+"""torchrun's static form: --nnodes=2 --node-rank=R --master-addr=A --master-port=P, without a
+daemon that a person starts."""
 
 import contextlib
 import signal
@@ -24,7 +24,7 @@ def node(cluster, rank, port, *arguments, address="127.0.0.1", nodes=2, **option
 
 
 def own_address():
-    """That this host would send from, if it has one beside loopback."""
+    """The address that this host would send from, if it has one besides loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         with contextlib.suppress(OSError):
             probe.connect(("192.0.2.1", 9))
@@ -39,10 +39,10 @@ LOOPBACK = {"127.0.0.1", "::1"}
     ("127.0.0.1", "127.0.0.1", LOOPBACK),
     ("own", "own", {"own", *LOOPBACK}),
     ("own", "localhost", {"own", *LOOPBACK}),
-    ("localhost", "own", {"::"}),  # a name: others may come by any address
+    ("localhost", "own", {"::"}),  # a name: others may connect to any address
 ])
 def test_it_listens_where_all_are_told_and_on_loopback(cluster, typed, others, expected):
-    """Daemon, agents and the workers' store, all at one port."""
+    """The daemon, the tethers and the workers' store are all at one port."""
     port = free_port()
     own = own_address() if "own" in (typed, others) else ""
     first, second = (own if each == "own" else each for each in (typed, others))
@@ -58,7 +58,7 @@ def test_it_listens_where_all_are_told_and_on_loopback(cluster, typed, others, e
 
 
 def test_an_address_that_is_not_here_is_listened_for_everywhere(cluster):
-    """That of a service, which sends on to an address of this host."""
+    """It is the address of a service that forwards to an address of this host."""
     port = free_port()
     leader = node(cluster, 0, port, "--log-level=debug", address="203.0.113.1")
     leader.says("every interface: 203.0.113.1 is not an address of this host")
@@ -68,7 +68,7 @@ def test_an_address_that_is_not_here_is_listened_for_everywhere(cluster):
 
 
 def ranks_of(workers):
-    """Nodes by rank."""
+    """The node of each rank."""
     return [worker.node for worker in workers]
 
 
@@ -89,7 +89,7 @@ def test_ranks_are_those_of_the_nodes_and_the_master_is_as_typed(cluster):
 
 @pytest.mark.parametrize("first", ["localhost", "0.0.0.0"])
 def test_each_nodes_workers_are_told_what_was_typed_there(cluster, make_hosts, first):
-    """As Kubeflow's operators do; and one port is all that a firewall has to let through."""
+    """Kubeflow's operators rely on that; and a firewall has to let only one port through."""
     hosts = make_hosts(2)
     address = hosts[0].address
     agents = [node(cluster, 0, 29500, address=first, host=hosts[0]),
@@ -249,7 +249,7 @@ def test_two_hosts(cluster, make_hosts):
 
 
 def test_what_replaces_a_node_right_after_its_host_died_waits(cluster, make_hosts):
-    """Its connection is not even closed: for the daemon it is still there."""
+    """Its connection has not even been closed, so for the daemon it is still there."""
     hosts = make_hosts(3)
 
     def on_host(rank, host):

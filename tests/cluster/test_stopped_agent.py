@@ -1,5 +1,5 @@
-"""An agent that stands still (SIGSTOP, a debugger, a page on a disk that hangs) while its workers
-run: its guardian ends them by the time at which another round may begin."""
+"""An agent that stands still (SIGSTOP, a debugger, a page fault on a disk that hangs) while its
+workers run: its guardian ends them before another round may begin."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def test_no_worker_of_a_stopped_agent_lives_beside_the_next_round(cluster, stopp
     assert WHY not in still.err()
     still.kill(signal.SIGCONT)
     still.says(WHY)
-    # It is here again: the run goes on without the other one.
+    # The agent is back, and the run goes on without the other node.
     other.kill(signal.SIGTERM)
     assert other.wait() == 0
     again = cluster.started(3, 1)
@@ -86,7 +86,7 @@ def test_an_agent_that_is_stopped_for_a_moment_keeps_its_workers(cluster):
 
 
 def test_an_agent_that_stood_still_while_workers_were_to_end_kills_them_in_time(cluster):
-    """What it has lost counts once: else the workers' grace would never be over."""
+    """The time that it has lost counts only once; otherwise the workers' grace would never end."""
     agent = cluster.agent("", workers=2, conf=f"{NONE_IS_LOST},stop_grace=4",
                           environment={"DDPRUN_TEST_TERM": "ignore"})
     cluster.started(1, 2)
@@ -101,7 +101,7 @@ def test_an_agent_that_stood_still_while_workers_were_to_end_kills_them_in_time(
 
 
 def test_a_guardian_that_stands_still_is_replaced_and_the_new_one_knows_the_limit(cluster):
-    # 8 s without a beat is the limit; one that does not read for 3 s is replaced
+    # 8 s without a beat is the limit; a guardian that does not read for 3 s is replaced
     daemon, (a, b) = two_nodes(cluster, workers=1, conf="node_timeout=10")
     cluster.started(1, 2)
     guardian = guardian_of(cluster, a)
@@ -109,7 +109,7 @@ def test_a_guardian_that_stands_still_is_replaced_and_the_new_one_knows_the_limi
     a.says("the guardian does not read its pipe")
     a.says("starting it again")
     assert guardian_of(cluster, a) != guardian
-    # The new one knows the limit: it ends what a stopped agent leaves.
+    # The new guardian knows the limit, and ends what a stopped agent leaves behind.
     old = [int(event.pid) for event in cluster.events("start") if event.node == "node-a"]
     a.kill(signal.SIGSTOP)
     wait_for("the workers to be gone", lambda: not any(lives(pid) for pid in old))
@@ -123,7 +123,7 @@ def test_a_guardian_that_stands_still_is_replaced_and_the_new_one_knows_the_limi
 
 
 def test_a_guardian_waits_for_no_disk(cluster):
-    """A page of its program, or a file, on a server that hangs is nothing that it needs."""
+    """It needs no file and no page of its program from a server that hangs."""
     if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] != resource.RLIM_INFINITY and os.getuid():
         pytest.skip("this user may not lock a program into memory (ulimit -l)")
     daemon, (a, _) = two_nodes(cluster, workers=1)

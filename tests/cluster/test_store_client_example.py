@@ -9,7 +9,7 @@ ROLL_CALL = BIN / "roll_call"
 
 
 def places(text, world_size):
-    """The process of each rank in a roll that was read out."""
+    """The process of each rank in a roll that was printed."""
     found = re.findall(rf"rank (\d+) of {world_size}: .+, process (\d+)", text)
     assert [int(rank) for rank, _ in found] == list(range(world_size)), text
     return [int(process) for _, process in found]

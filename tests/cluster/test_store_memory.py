@@ -1,5 +1,5 @@
-"""The memory that a store takes of its process, against its cap: the cap is what a person counts on
-when sizing a host, so what the book-keeping costs is in it too."""
+"""The memory that a store uses in its process, compared with its cap. People rely on the cap when
+they size a host, so it includes the cost of bookkeeping."""
 
 import re
 import socket
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 CAP_MIB = 64
 CAP = CAP_MIB << 20
 MOST = 1.5
-TRIES = 3  # connections, one after the other, each of which asks for more than the cap
+TRIES = 3  # connections, one after the other, each of which stores more than the cap
 
 VALIDATE = struct.pack("<BI", 0, 0x3C85F7CE)
 PING = struct.pack("<BI", 13, 7)
@@ -52,7 +52,7 @@ def key(number):
 
 
 def blocks(make, bytes_max=4 * CAP):
-    """What `make` gives for 0, 1, 2, ..., in blocks to send at once."""
+    """What `make` returns for 0, 1, 2 and so on, in blocks that are sent at once."""
     block, total = [], 0
     size = 0
     for number in count():
@@ -92,7 +92,7 @@ STORING = {
     "QUEUE_PUSHes to new keys": lambda: blocks(lambda n: request(PUSH, key(n), b"v")),
     "QUEUE_PUSHes to one key": lambda: blocks(lambda n: request(PUSH, b"/q", b"")),
     "QUEUE_PUSHes of 100 bytes": lambda: blocks(lambda n: request(PUSH, b"/q", b"v" * 100)),
-    # With replies, which have to be taken.
+    # These requests have replies, which have to be read.
     "COMPARE_SETs": lambda: blocks(lambda n: request(COMPARE_SET, key(n), b"", b"v")),
     "ADDs": lambda: blocks(lambda n: add(key(n), 1 << 60)),
 }
@@ -130,7 +130,7 @@ class Client:
             pass
 
     def says(self, data):
-        """False where the store has closed."""
+        """False if the store has closed."""
         try:
             self.socket.sendall(data)
             return True

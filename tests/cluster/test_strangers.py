@@ -1,5 +1,5 @@
-"""Strangers that use up what a process may have, descriptors or memory: what they asked for fails,
-the agent and the daemon go on."""
+"""Strangers that use up the descriptors or the memory that a process may have: their requests fail,
+and the agent and the daemon go on."""
 
 import contextlib
 import resource
@@ -30,7 +30,7 @@ def many_descriptors():
 
 
 def once_there_is_room(served):
-    """That the strangers are gone is noticed a moment after they closed."""
+    """It takes a moment until the store notices that the strangers have closed."""
     def look():
         try:
             return served()
@@ -41,7 +41,7 @@ def once_there_is_room(served):
 
 
 def strangers(port, validated):
-    """300 connections, of which so many say VALIDATE, and then nothing."""
+    """300 connections, of which so many send VALIDATE, and then nothing."""
     made = []
     for number in range(300):
         peer = socket.create_connection(("127.0.0.1", port), LIMIT)
@@ -90,10 +90,10 @@ def test_a_daemon_outlives_more_strangers_than_it_has_descriptors(cluster, valid
 @pytest.mark.skipif(is_built_with("address", "thread"),
                     reason="a sanitizer reserves more than any limit")
 @pytest.mark.parametrize("size", [100, 100_000, 8 << 20])
-# What is left over, and which step finds too little of it, differs with how malloc() keeps it.
+# How much is left, and which step finds too little, depends on malloc().
 @pytest.mark.parametrize("malloc", ["", "glibc.malloc.tcache_count=0"], ids=["", "no cache"])
 def test_a_daemon_without_memory_closes_who_asks_for_it_and_goes_on(cluster, size, malloc):
-    # A tenth of what the cap would let it hold.
+    # A tenth of what the cap would allow.
     daemon = cluster.daemon(0, "--store-memory", 4096, prefix=[
         "env", f"GLIBC_TUNABLES={malloc}", "prlimit", f"--as={400 << 20}"])
     witness = Client(daemon.port)
@@ -102,10 +102,10 @@ def test_a_daemon_without_memory_closes_who_asks_for_it_and_goes_on(cluster, siz
         client = Client(daemon.port)
         more = blocks(lambda n: request(SET, b"/%d/%d" % (attempt, n), b"v" * size), 2 << 30)
         assert not all(client.says(block) for block in more), "there was memory enough"
-    # A stranger that asks for little is served.
+    # A stranger that needs little is served.
     assert witness.says(b"\7")  # the number of keys
     assert struct.unpack("<q", witness.socket.recv(8))[0] > 0
-    if size > 1000:  # else there is no memory at all, for nobody
+    if size > 1000:  # otherwise no client gets any memory
         assert get(daemon.port, "/healthz")[0] == 200
         assert Client(daemon.port).is_served()
     assert daemon.running(), daemon.err()

@@ -1,4 +1,4 @@
-"""Processes that workers start outside their group and session: they end with their round."""
+"""Processes that workers start outside their group and session end with their round."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def guardians(cluster):
 
 
 class Strays:
-    """Lets workers start processes that leave, and knows their numbers."""
+    """Lets workers start processes that leave their session, and knows their pids."""
 
     each = 3
 
@@ -43,7 +43,7 @@ class Strays:
     def order(self, rank):
         before = len(self.pids())
         quiet = f"/bin/sh {self.script} >/dev/null 2>&1"
-        # In the worker's session's child; forked twice; forked twice, without any environment.
+        # As a child in a session of its own; forked twice; forked twice, without any environment.
         self.cluster.order(rank, f"setsid {quiet} & (setsid {quiet} &); "
                                  f"(setsid env -i {quiet} &)")
         wait_for("the strays to run", lambda: len(self.pids()) == before + self.each)
@@ -96,7 +96,7 @@ UPLOAD = "read line <{gate}; echo done >{proof}"
 
 @pytest.fixture
 def upload(cluster):
-    """A child that has nothing of its worker's, and ends well once the test lets it."""
+    """A child that has nothing of its worker, and succeeds once the test lets it."""
     gate, proof = cluster.folder / "gate", cluster.folder / "proof"
     os.mkfifo(gate)
     script = cluster.folder / "upload.sh"
@@ -112,7 +112,7 @@ def upload(cluster):
 
         @staticmethod
         def finish_each():
-            """Those that have come to the gate, however many; not those that are still to come."""
+            """Lets all go that have reached the gate; not those that reach it later."""
             try:
                 end = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
             except OSError:
@@ -145,7 +145,7 @@ def test_what_outlives_its_grace_is_killed_with_a_warning(cluster, upload, leave
     cluster.started(1, 1)
     cluster.order(0, f"{leaves}{upload.order} exit 0")
     assert agent.wait() == 0
-    # It may be late to leave the group.
+    # It may leave the group late.
     whose = "(workers|rank 0)" if leaves else "rank 0"
     agent.says(rf"warning: {whose} succeeded and left 1 process behind.*: \S+ \(\d+\); it is "
                rf"killed{why}")
@@ -271,7 +271,7 @@ def test_children_that_the_agent_had_before_it_was_ddprun_live_on(cluster, stray
     strays.order(0)
     cluster.order(0, "exit 3")
     cluster.started(2, 1)
-    # Among strangers, one that has cleared its environment is known by its cgroup alone.
+    # If the environment is cleared, a stray can be told from strangers only by its cgroup.
     assert len(strays.alive()) == (0 if cgroups.allowed() else 1)
     cluster.finish(1)
     assert agent.wait() == 0
@@ -302,7 +302,7 @@ def test_a_guardian_that_was_started_again_knows_the_cgroup(cluster, strays):
     first = wait_for("the guardian", lambda: guardians(cluster))
     os.kill(first[0], signal.SIGKILL)
     wait_for("another guardian", lambda: guardians(cluster) not in ([], first))
-    # The agent hears its workers only once it has told the new guardian all.
+    # The agent reads its workers' output only once it has told the new guardian everything.
     cluster.order(0, "echo after the guardian")
     agent.says("after the guardian")
     agent.kill()
@@ -316,7 +316,7 @@ def test_the_cgroup_goes_with_the_run_and_what_workers_made_in_it(cluster, stray
     agent = cluster.agent("", "--children-grace=0", workers=1)
     cluster.started(1, 1)
     folder = cgroups.of(agent)
-    # As a container runtime in a worker would do.
+    # A container runtime in a worker would do this.
     (folder / "inner").mkdir()
     strays.order(0)
     (folder / "inner" / "cgroup.procs").write_text(f"{strays.pids()[-1]}\n")
@@ -332,16 +332,16 @@ def test_the_cgroup_of_an_agent_that_died_with_its_guardian_is_taken_away_later(
     agent = cluster.agent("", workers=1)
     cluster.started(1, 1)
     folder = cgroups.of(agent)
-    # What dies with its agent is let go of by nobody.
+    # No process releases what dies with its agent.
     guardian = wait_for("the guardian", lambda: guardians(cluster))[0]
     os.kill(guardian, signal.SIGSTOP)
     agent.kill()
     os.kill(guardian, signal.SIGKILL)
     agent.wait()
     cluster.nothing_left()
-    # One that has lost its environment may not have left its cgroup yet.
+    # A process that has lost its environment may not have left its cgroup yet.
     wait_for("the cgroup to be empty", lambda: cgroups.is_empty(folder))
-    # Any agent that starts takes it away, another test's too.
+    # Any agent that starts removes it, including another test's.
     after = cluster.agent("", command=["--no-python", "true"])
     assert after.wait() == 0
     assert not folder.exists()

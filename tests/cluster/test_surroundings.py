@@ -1,4 +1,4 @@
-"""What a person's shell, terminal and system do to ddprun: streams, limits, ports, nohup."""
+"""How a person's shell, terminal and system affect ddprun: streams, limits, ports, nohup."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from tests.support.ports import free_port
 
 
 def ddprun(*arguments, shell_before="", shell_after="", **more):
-    """Runs ddprun behind a line of shell, so that a test reads as what a person would type."""
+    """Runs ddprun from a line of shell, so that a test reads like what a person would type."""
     done = subprocess.run(
         ["bash", "-c", f'set -o pipefail; {shell_before} "$@" {shell_after}', "bash",
          BIN / "ddprun", *map(str, arguments)],
@@ -179,8 +179,8 @@ def test_nohup_survives_the_hang_up(cluster):
 
 
 def test_a_stopped_agent_goes_on_where_it_was(cluster):
-    # In a group of its own, as a shell does it: the kernel leaves SIGTSTP out in an orphaned group,
-    # which is that of this test where nobody waits for who started it.
+    # It gets a process group of its own, as from a shell: the kernel discards SIGTSTP in an
+    # orphaned group, and the group of this test may be one.
     agent = cluster.agent("", workers=1, conf="node_timeout=3", preexec_fn=os.setpgrp)
     cluster.started(1, 1)
     agent.kill(signal.SIGTSTP)
@@ -190,7 +190,8 @@ def test_a_stopped_agent_goes_on_where_it_was(cluster):
             return file.read().rsplit(")", 1)[1].split()[0]
 
     wait_for("the agent to be stopped", lambda: state() == "T")
-    # Longer than every limit of the run; nothing can be waited for, as all of it stands still.
+    # This is longer than every limit of the run. There is no event to wait for, because all of it
+    # stands still.
     with pytest.raises(subprocess.TimeoutExpired):
         agent.process.wait(5)
     agent.kill(signal.SIGCONT)

@@ -1,5 +1,5 @@
-"""Workers that live on from round to round (launcher/survivors), by a script that speaks the
-agent's protocol itself and does in each round what the test tells it."""
+"""Workers that live on from round to round (launcher/survivors). The script speaks the agent's
+protocol itself, and does in each round what the test tells it."""
 
 import os
 import signal
@@ -11,8 +11,8 @@ import pytest
 from tests.support.cluster import GO_ON, wait_for
 from tests.support.ports import free_port
 
-# Each rank says which round it is in, and by which process. Rank 0 of the first round is killed by
-# the test; what the others do when they are asked to leave is in BEHAVIOUR.
+# Each rank prints its round and its process. The test kills rank 0 of the first round; BEHAVIOUR
+# says what the others do when they are asked to leave.
 SCRIPT = textwrap.dedent("""
     import os, signal, socket, sys, threading, time
     from pathlib import Path
@@ -113,7 +113,7 @@ SCRIPT = textwrap.dedent("""
 
 
 def started(cluster, *nodes, arguments, **options):
-    """An agent for each; the first of several is rank 0's."""
+    """Starts an agent for each node; the first one has rank 0."""
     if len(nodes) > 1:
         return cluster.nodes(*nodes, arguments=arguments, **options)
     return [cluster.agent(nodes[0], *arguments, **options)]
@@ -133,15 +133,15 @@ class Job:
         self.world = workers * len(nodes)
 
     def lines(self, kind, number):
-        """What was said of this kind in this round, as dictionaries."""
+        """The lines of this kind that were printed in this round, as dictionaries."""
         found = self.lines_file.read_text().splitlines() if self.lines_file.exists() else []
         rows = [dict(word.split("=") for word in line.split()[1:])
                 for line in found if line.split()[0] == kind]
         return [row for row in rows if row["round"] == str(number)]
 
     def all_in(self, *numbers):
-        """Every rank of the first of these rounds that has all of them, whether it was started for
-        it or has lived on."""
+        """Every rank of the first of these rounds that is complete, whether it was started for that
+        round or has lived on."""
         def there():
             for number in numbers:
                 rows = self.lines("start", number) + self.lines("again", number)
@@ -175,17 +175,17 @@ def test_those_that_can_leave_live_on_and_only_the_others_are_started(cluster, t
     assert [second[rank]["pid"] for rank in (1, 2)] == [first[rank]["pid"] for rank in (1, 2)]
     assert {row["restarts"] for row in second.values()} == {"1"}
     job.agents[0].says("2 of 3 workers of this node lived on from the round before")
-    # Their children, too, in whatever session.
+    # Their children are there, too, in whatever session they are.
     for rank in (1, 2):
         children = (cluster.folder / f"children.{second[rank]['pid']}").read_text().split()
         assert [job.lives(child) for child in children] == [True, True]
-    # And once more: what was given a round is no worse than what was started.
+    # It works once more: a worker that has lived on can live on again.
     job.kill(second[1])
     third = job.all_in(3)
     assert [third[rank]["pid"] for rank in (0, 2)] == [second[rank]["pid"] for rank in (0, 2)]
     job.finish()
     assert not job.lines("term", 1)
-    # What a survivor says has the prefix of its rank, whichever round it is.
+    # A survivor's output has the prefix of its rank in that round.
     for number, kind in ((1, "start"), (1, "leave"), (2, "again"), (3, "again"), (3, "end")):
         assert f"[a:2] {kind} in round {number}\n" in job.agents[0].out()
 
@@ -229,7 +229,7 @@ def test_one_that_is_gone_when_the_round_comes_is_started(cluster, tmp_path, beh
     job = Job(cluster, tmp_path, behaviour, "--survivors", "on")
     first = job.all_in(1)
     job.kill(first[0])
-    # One that goes just as it is given the round is a failure of it.
+    # If a survivor ends just as it is given the round, that is a failure of the round.
     second = job.all_in(2, 3, 4)
     assert not {row["pid"] for row in first.values()} & {row["pid"] for row in second.values()}
     job.finish()
@@ -239,7 +239,7 @@ def test_one_that_does_not_begin_is_a_failure_of_its_round(cluster, tmp_path):
     job = Job(cluster, tmp_path, "does not begin", "--survivors", "on", workers=2)
     first = job.all_in(1)
     job.kill(first[0])
-    job.all_in(4)  # the other one does not begin the third
+    job.all_in(4)  # the other survivor does not begin the third
     job.agents[0].says(r"rank 1 \(local rank 1\) hung: lived on from the round before, and did not "
                        "begin this one within 10 s")
     job.finish()
@@ -263,12 +263,12 @@ def test_a_person_ends_those_that_could_live_on(cluster, tmp_path):
 
 
 def test_those_that_wait_for_a_round_end_with_their_agent(cluster, tmp_path):
-    """Killed: by the guardian, with what they have started."""
+    """The guardian kills them, together with the processes that they have started."""
     job = Job(cluster, tmp_path, "leaves", "--survivors", "on", nodes=("a", "b"), workers=2,
               conf="last_call_timeout=600")
     first = job.all_in(1)
     of_b = [row for row in first.values() if row["rank"] in ("2", "3")]
-    # The round stops, and none can begin without the other node.
+    # The round stops, and no round can begin without the other node.
     job.agents[0].kill()
     wait_for("b's workers to have left", lambda: len(job.lines("leave", 1)) >= 2)
     assert all(job.lives(row["pid"]) for row in of_b)
@@ -277,7 +277,7 @@ def test_those_that_wait_for_a_round_end_with_their_agent(cluster, tmp_path):
 
 
 def test_those_that_wait_for_a_round_end_as_their_node_is_fenced(cluster, tmp_path):
-    """The run has begun anew while their agent stood still: theirs is over."""
+    """The run has begun again while their agent stood still, so their instance is over."""
     port = free_port()
     daemon = cluster.daemon(port, "--state-dir", "none")
     job = Job(cluster, tmp_path, "leaves", "--survivors", "on", "--spares", 1, nodes=("a", "b"),

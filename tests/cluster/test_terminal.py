@@ -1,4 +1,5 @@
-"""ddprun on a terminal: what workers keep of it, colours, open lines that nobody writes into."""
+"""ddprun on a terminal: what workers keep of it, colours, and unfinished lines into which nothing
+else is written."""
 
 import re
 import sys
@@ -11,7 +12,7 @@ from tests.support.terminal import Terminal
 SIZE = ("import os, sys\n"
         "size = os.get_terminal_size(1).columns if os.isatty(1) else 0\n"
         "line = f\"rank {os.environ['RANK']} {os.isatty(1)} {os.isatty(2)} {size}\\n\"\n"
-        "os.write(1, line.encode())\n")  # all at once: nobody writes into it
+        "os.write(1, line.encode())\n")  # in one write, so that nothing gets into it
 
 
 def start(cluster, script, *options, program=("/bin/sh", "-c"), **terminal):
@@ -35,7 +36,7 @@ def test_the_only_worker_keeps_the_terminal_and_its_bytes(cluster):
 
 
 def test_a_new_size_is_told(cluster):
-    # Held back before anybody knows: one that comes early waits.
+    # They are held back from the start, so that one that comes early waits, too.
     job = python(cluster, "import signal\nsignal.pthread_sigmask(0, {signal.SIGWINCH})\n" + SIZE +
                  "signal.sigwait({signal.SIGWINCH})\nprint(os.get_terminal_size(2).columns)")
     wait_for("the worker", lambda: "rank 0 True True 80\n" in job.text())
@@ -152,7 +153,7 @@ def test_nobody_has_colours_who_does_not_want_them(cluster, options, environment
 
 
 def test_the_terminals_modes_are_as_before_though_a_worker_dies_that_changed_them(cluster):
-    # One $ for two, as with torchrun.
+    # Two $ become one, as with torchrun.
     job = start(cluster, f"until [ -e {cluster.folder}/go ]; do sleep 0.02; done; "
                 "stty raw -echo; kill -9 $$$$")
     before = job.modes()

@@ -1,4 +1,4 @@
-"""Unmodified PyTorch scripts on gloo: they run, restart, finish, and end quietly."""
+"""Unmodified PyTorch scripts on gloo: they run, restart, finish, and end without noise."""
 
 import sys
 import textwrap
@@ -9,15 +9,16 @@ from tests.support.ports import free_port
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 
-# What PyTorch writes, for each worker and each second, when its store has gone first.
+# What PyTorch writes for each worker and each second if its store has ended first.
 STORMS = (
     "Broken pipe", "Connection reset", "Connection closed by peer", "Connection refused",
     "Connection was likely closed", "failed to recv", "failed to send", "recvValue", "recvVector",
     "sendBytes", "shut down too early", "Failed to check", "DistNetworkError", "DistStoreError",
 )  # fmt: skip
 
-# Each worker asks the store once more when all ranks below its own are gone, as NCCL's watch asks
-# it each second until the very end. Who holds the store itself, as rank 0 does, cannot outlive it.
+# Each worker asks the store once more when all lower ranks are gone, because NCCL's watchdog asks
+# it each second until the very end. A rank that holds the store itself, like rank 0, cannot outlive
+# it.
 SCRIPT = textwrap.dedent("""
     import os, time, torch, torch.distributed as dist
     dist.init_process_group("gloo")
@@ -44,7 +45,7 @@ SCRIPT = textwrap.dedent("""
 
 
 def storms(text):
-    """The lines that complain, but for those in which Gloo misses the peer that was lost."""
+    """The lines that complain, except for those in which Gloo misses the peer that was lost."""
     return [line for line in text.splitlines()
             if "gloo/transport/" not in line and any(storm in line for storm in STORMS)]
 
@@ -56,7 +57,7 @@ def test_a_storm_is_noticed():
 
 @pytest.mark.parametrize("store", ["agent", "worker"])
 def test_gloo_restarts_finishes_and_ends_quietly(cluster, tmp_path, store):
-    """The restart that torchrun gets wrong: its second attempt reads the first one's keys."""
+    """torchrun gets this restart wrong: its second attempt reads the first one's keys."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     daemon = cluster.daemon()
@@ -92,7 +93,7 @@ KNOWS_ITS_LAUNCHERS_STORE = tuple(map(int, torch.__version__.split(".")[:2])) >=
 
 @pytest.mark.parametrize("address", ["own", "master", "master, another spelling"])
 def test_a_script_that_is_told_a_tcp_address(cluster, tmp_path, address):
-    """Of a store of its own, or of the launcher's: in both cases the ranks meet."""
+    """The store may be its own or the launcher's; in both cases the ranks meet."""
     script = tmp_path / "train.py"
     script.write_text(TCP_SCRIPT)
     port = free_port()
