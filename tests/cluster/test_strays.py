@@ -332,7 +332,7 @@ def test_the_cgroup_of_an_agent_that_died_with_its_guardian_is_taken_away_later(
     agent = cluster.agent("", workers=1)
     cluster.started(1, 1)
     folder = cgroups.of(agent)
-    # No process releases what dies with its agent.
+    # If the guardian dies with its agent, no process removes the cgroup.
     guardian = wait_for("the guardian", lambda: guardians(cluster))[0]
     os.kill(guardian, signal.SIGSTOP)
     agent.kill()

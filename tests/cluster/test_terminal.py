@@ -36,7 +36,7 @@ def test_the_only_worker_keeps_the_terminal_and_its_bytes(cluster):
 
 
 def test_a_new_size_is_told(cluster):
-    # They are held back from the start, so that one that comes early waits, too.
+    # The signal is blocked from the start, so one that comes early stays pending.
     job = python(cluster, "import signal\nsignal.pthread_sigmask(0, {signal.SIGWINCH})\n" + SIZE +
                  "signal.sigwait({signal.SIGWINCH})\nprint(os.get_terminal_size(2).columns)")
     wait_for("the worker", lambda: "rank 0 True True 80\n" in job.text())

@@ -1,5 +1,5 @@
 """examples/08_bert_classifier in each form in which people launch it: losses differ between the
-ranks, gradients do not, and the C++ program and the PyTorch script find the same."""
+ranks, gradients do not, and the C++ program and the PyTorch script have the same results."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def nearly(found):
 def test_on_one_node_and_on_more(cluster, nodes):
     lines = EXAMPLE.run(cluster, "program", nodes, "--epochs", EPOCHS)
     found = check_training(lines, EPOCHS, sum(nodes))
-    # Five ranks have so few steps that all texts are taken for the most frequent kind: 0.30.
+    # Five ranks make so few steps that all texts are classified as the most frequent class: 0.30.
     assert found[EPOCHS]["accuracy"] > 0.25
     assert sum("samples/s" in line for line in lines) == EPOCHS
 
@@ -44,7 +44,7 @@ def test_the_script_on_one_node_and_on_two(cluster, nodes):
     pytest.param(["--size", "mini", "--epochs", 1, "--batch-size", 64], marks=pytest.mark.slow)],
     ids=["place, accumulated", "plain", "mini"])
 def test_the_script_finds_the_same(cluster, extra):
-    """With ranks told by arguments, and by the environment."""
+    """The ranks come from arguments, or from the environment."""
     given = ["--epochs", EPOCHS, "--dropout", 0, *extra]
     epochs = 1 if "mini" in extra else EPOCHS
     ours = check_training(EXAMPLE.run(cluster, "program", [1, 1], *given), epochs, 2)
@@ -103,7 +103,7 @@ def test_on_the_gpus_of_this_node(cluster, kind):
 
 @pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
 def test_ranks_on_gpus_do_without_gloo(cluster, monkeypatch):
-    """Which would refuse to join on an interface that is not there."""
+    """Gloo would refuse to join on an interface that does not exist."""
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "not-here")
     agent, = EXAMPLE.start(cluster, "cuda", [max(GPUS, 2)], "--epochs", EPOCHS, on_gpus=True)
     ended_well(agent, LIMIT)

@@ -1,5 +1,5 @@
 """examples/06_digits in each form in which people launch it: losses differ between the ranks,
-gradients do not, and the C++ program and the PyTorch script find the same."""
+gradients do not, and the C++ program and the PyTorch script have the same results."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""PyTorch's gloo on hosts that find each other by address alone: names that nobody knows, one name
-for two hosts, and a name that is 127.0.1.1 as Debian has it."""
+"""PyTorch's gloo on hosts that find each other only by address: names that cannot be resolved, one
+name for two hosts, and a name that is 127.0.1.1, as on Debian."""
 
 import re
 import sys
@@ -18,7 +18,7 @@ SCRIPT = textwrap.dedent("""
     print("sum", int(total), os.environ.get("GLOO_SOCKET_IFNAME"))
     dist.destroy_process_group()
 """)
-# With a mount and a name of its own.
+# It has its own mount and name.
 NAMED = ["unshare", "--uts", "--mount", "sh", "-c",
          'hostname "$0"; mount --bind "$1" /etc/hosts; shift; exec "$@"']
 

@@ -1,4 +1,4 @@
-"""Hangs of PyTorch over NCCL on a real GPU, and what looks like one and is none."""
+"""Hangs of PyTorch over NCCL on a real GPU, and what looks like a hang but is none."""
 
 import sys
 import textwrap
@@ -11,7 +11,7 @@ from tests.support.standing_script import line_of
 pytestmark = pytest.mark.skipif(visible_gpus() == 0, reason="no NVIDIA GPU is visible")
 LIMIT = 300  # PyTorch is imported; NCCL's own limit is ten minutes
 
-# Two ranks; where there is one GPU they share it, each as if it were on a host of its own.
+# Two ranks; if there is only one GPU, they share it, each as if it were on a host of its own.
 TRAINS = """
     import os
     import time
@@ -90,8 +90,8 @@ def test_a_rank_that_does_not_come_to_an_nccl_collective_is_named(cluster, tmp_p
 
 @pytest.mark.parametrize("work", ["evaluate", "send_and_receive"])
 def test_what_nccl_does_not_count_is_no_hang(cluster, tmp_path, work):
-    """For longer than the limit: one rank evaluates on its GPU while the other waits in a barrier;
-    both send and receive, and launch no collective."""
+    """It takes longer than the limit: one rank evaluates on its GPU while the other waits in a
+    barrier, or both send and receive, and launch no collective."""
     pytest.importorskip("torch", reason="PyTorch is not installed here")
     _, agent = start(cluster, tmp_path, work)
     assert agent.wait(LIMIT) == 0, agent.err()

@@ -1,5 +1,5 @@
-"""Training in the pods of a manifest, played: a pod is lost, and with its successor the job goes on
-from the snapshot."""
+"""Training in the simulated pods of a manifest: a pod is lost, and with its successor the job goes
+on from the snapshot."""
 
 import os
 import re

@@ -1,5 +1,5 @@
 """examples/07_resnet_synthetic in each form in which people launch it, and its --resume: the C++
-program and the PyTorch script find the same."""
+program and the PyTorch script have the same results."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from tests.support.workload import LIMIT, PLACE, Workload, check_alike, lines_of
 
 GPUS = visible_gpus()
 EXAMPLE = Workload("resnet_synthetic", "07_resnet_synthetic", "resnet.py")
-# At the usual learning rate so few images make training diverge, and what it comes to is chance.
+# With so few images training diverges at the usual learning rate, and the result is chance.
 SMALL = ["--images", 64, "--test-images", 16, "--batch-size", 8, "--print-freq", 2,
          "--lr", 0.003]
 SPAWNING = ["--multiprocessing-distributed", "--workers-per-node", 2, "--dist-url",
@@ -23,13 +23,13 @@ FOUND = re.compile(r"Epoch: \[(\d+)\]\[\d+/\d+\] .* Loss ([\d.]+) \([\d.]+\)")
 
 
 def without_times(lines):
-    """What two runs of the same must both say."""
+    """The output, without what may differ between two equal runs."""
     return [re.sub(r"  (Time|Data) [\d.]+ \([\d.]+\)", "", line)
             for line in lines if "took" not in line]
 
 
 def losses(lines):
-    """After each epoch, of all ranks."""
+    """The losses of all ranks after each epoch."""
     return {int(match[1]): float(match[2]) for match in map(FOUND.match, lines) if match}
 
 
@@ -76,8 +76,8 @@ def test_a_script_that_spawns_its_workers_by_itself(cluster, nodes):
 
 @pytest.mark.slow
 def test_a_spawned_worker_is_killed_and_the_job_goes_on(cluster, tmp_path):
-    """The launcher sees the one process that it has started: that ends with an error when one of
-    its own has died, and is started again."""
+    """The launcher sees only the process that it has started. That process ends with an error when
+    one of its children has died, and is started again."""
     agent, = EXAMPLE.start(cluster, "python", [1], *SMALL, "--epochs", 6, "--resume",
                            tmp_path / "kept.pt", *SPAWNING, options=["--max-restarts", 1])
     wait_for("an epoch that is saved", (tmp_path / "kept.pt").exists, 240)
@@ -115,7 +115,7 @@ def test_goes_on_where_it_was(cluster, tmp_path, kind):
 def test_goes_on_with_another_number_of_ranks(cluster, tmp_path):
     kept = ["--resume", tmp_path / "kept", "--epochs"]
     EXAMPLE.run(cluster, "program", [2], *SMALL, "--images", 240, *kept, 2)
-    # Without learning anything more, the loss says whose weights these are.
+    # Because nothing more is learnt, the loss shows which weights these are.
     still = [*SMALL, "--lr", 0]
     rest = EXAMPLE.run(cluster, "program", [3], *still, *kept, 3)
     assert sum("resuming from" in line and "at epoch 3" in line for line in rest) == 1
@@ -149,9 +149,9 @@ def test_on_the_gpus_of_this_node(cluster, kind):
 
 @pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
 def test_ranks_on_gpus_do_without_gloo(cluster, tmp_path, monkeypatch):
-    """Which would refuse to join on an interface that is not there."""
+    """Gloo would refuse to join on an interface that does not exist."""
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "not-here")
-    for epochs in (1, 2):  # the second time each rank gets the snapshot by NCCL
+    for epochs in (1, 2):  # the second time each rank gets the snapshot over NCCL
         agent, = EXAMPLE.start(cluster, "cuda", [max(GPUS, 2)], *SMALL, "--epochs", epochs,
                                "--resume", tmp_path / "kept", on_gpus=True)
         ended_well(agent, LIMIT)

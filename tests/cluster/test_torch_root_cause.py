@@ -1,4 +1,4 @@
-"""The root cause of a failure, with what PyTorch prints when a peer goes away."""
+"""The root cause of a failure, with what PyTorch prints when a peer is gone."""
 
 import re
 import sys
@@ -50,7 +50,7 @@ def run(cluster, script, pause, *options):
 
 
 def test_the_rank_that_failed_is_named_though_it_ends_last(cluster, script):
-    # However busy the machine is: the grace ends when nobody is left.
+    # However busy the machine is, the grace ends when no worker is left.
     for words in run(cluster, script, 1, "--failure-grace=100"):
         assert "b: rank 2 (local rank 1) exited with code 1: ValueError: loss is NaN" in words
         shown = words.partition("where it failed, the innermost last:\n")[2].splitlines()
@@ -61,7 +61,7 @@ def test_the_rank_that_failed_is_named_though_it_ends_last(cluster, script):
 
 
 def test_who_has_failed_and_hangs_on_its_way_out_is_named(cluster, script):
-    # The thread that it has left behind lets the program not end.
+    # The thread that it has left running keeps the program from ending.
     text = script.read_text()
     script.write_text(text.replace("time.sleep(float(sys.argv[1]))",
                                    "__import__('threading').Thread(target=time.sleep, "

@@ -1,5 +1,5 @@
-"""examples/01_snapshot_resume stopped in the middle of an epoch, and gone on from by another number
-of ranks: every sample of that epoch is used, and none twice but for the padding."""
+"""examples/01_snapshot_resume is stopped in the middle of an epoch, and resumed with another number
+of ranks: every sample of that epoch is used, and none twice except for the padding."""
 
 import re
 import signal
@@ -50,7 +50,7 @@ def test_no_sample_is_lost_or_doubled(cluster, tmp_path, kind, nodes, place):
 
 
 def test_two_nodes_in_the_other_forms(cluster, tmp_path):
-    """One epoch, whose snapshot each next job finds."""
+    """One epoch, whose snapshot each following job finds."""
     given = [1, 1, "--snapshot-dir", tmp_path / "snapshots"]
     assert any("snapshot saved" in line for line in EXAMPLE.run(cluster, "program", [1, 1], *given))
     for nodes, place in [([1], []), ([2], PLACE), ([2, 3], [])]:

@@ -1,5 +1,5 @@
-"""examples/01_snapshot_resume, disturbed: it resumes from the newest snapshot and ends with the
-weights of a run that nobody disturbed, bit by bit."""
+"""examples/01_snapshot_resume with faults: it resumes from the newest snapshot, and ends with
+exactly the weights of a run without faults."""
 
 import json
 import os
@@ -60,8 +60,8 @@ def finish(agents):
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    """What a run comes to that nobody disturbs, and the folder with its snapshots: made once for
-    each kind and number of nodes."""
+    """The result of a run without faults, and the folder with its snapshots; made once for each
+    kind and number of nodes."""
     made = {}
 
     def run(kind, nodes=("a",)):
@@ -81,28 +81,29 @@ def plain(tmp_path_factory):
 
 
 def held_job(held, kind, folder):
-    """The same, of which one rank goes no further than the test lets it."""
+    """The same job, in which one rank goes no further than the test lets it."""
     command = job(kind, folder)
     words = [sys.executable, *command] if kind == "python" else command[1:]
     return held.command(*words)
 
 
 def kill_in_epoch(held):
-    """In the one after KILL_AFTER, or soon after: it is held there, so that some are left when it
-    is killed. A snapshot that is under way goes with it."""
+    """Kills it in the epoch after KILL_AFTER, or soon after that. It is held there, so that some
+    epochs are left when it is killed. A snapshot that is being written is lost with it."""
     held.run_until(KILL_AFTER, LIMIT)
     os.kill(held.pid(), signal.SIGKILL)
 
 
 def stands_still(pid):
-    """All its threads: one that is still to stop would take a signal that comes meanwhile."""
+    """Whether all its threads have stopped: one that has not stopped yet would take a signal that
+    comes in the meantime."""
     states = [path.read_text().rsplit(")", 1)[1].split()[0]
               for path in Path(f"/proc/{pid}/task").glob("*/stat")]
     return set(states) == {"T"}
 
 
 def has_been_sent(pid, number):
-    """Whether the signal waits for this process, which stands still."""
+    """Whether the signal is pending for this process, which stands still."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"^ShdPnd:\s+(\w+)", status, re.M)[1], 16) >> (number - 1) & 1
 
@@ -121,7 +122,7 @@ def test_a_killed_worker_resumes_and_changes_nothing(cluster, tmp_path, plain, k
     resumed = re.search(r"resuming from snapshot \S+ at epoch (\d+)", output(agents))
     assert resumed, output(agents)
     first = int(resumed[1])
-    if kind == "program":  # the ranks that are left save what they have finished
+    if kind == "program":  # the ranks that are left save the steps that they have finished
         assert KILL_AFTER <= first <= EPOCHS
     else:
         assert first % INTERVAL == 1 and KILL_AFTER - 2 * INTERVAL < first <= EPOCHS
@@ -144,7 +145,7 @@ def test_metrics_are_kept_over_a_restart_and_drawn(cluster, tmp_path):
     last = rows[-1]
     assert (last["epoch"], last["step"]) == (EPOCHS, 12 * EPOCHS)
     assert 0 < last["loss"] < 2 and 0.5 < last["accuracy"] <= 1 and last["samples_per_second"] > 0
-    assert f"epoch {EPOCHS} | " in agents[0].err()  # the same for a person
+    assert f"epoch {EPOCHS} | " in agents[0].err()  # the same line for people
     pytest.importorskip("matplotlib", reason="./tests/setup installs it")
     picture = tmp_path / "metrics.png"
     done = subprocess.run([sys.executable, ROOT / "examples" / "plot_metrics.py", metrics, picture],
@@ -163,7 +164,7 @@ def test_sigterm_saves_the_epoch_that_is_under_way(cluster, tmp_path, plain, kin
         command = held_job(held, kind, tmp_path / "stopped")
         stopped, = start(cluster, daemon, command, "stopped", ["a"])
         held.run_until(4, LIMIT)
-        # What it is sent while it stands still can be seen; then it may go on.
+        # It is seen that the signal is pending while it stands still; then it may go on.
         pid = held.pid()
         os.kill(pid, signal.SIGSTOP)
         wait_for("the worker to stand still", lambda: stands_still(pid))
@@ -177,7 +178,7 @@ def test_sigterm_saves_the_epoch_that_is_under_way(cluster, tmp_path, plain, kin
 
     again = start(cluster, daemon, job(kind, tmp_path / "stopped"), "again", ["a"])
     assert finish(again) == expected
-    assert f"at epoch {done + 1}" in output(again)  # nothing is done twice
+    assert f"at epoch {done + 1}" in output(again)  # no epoch is done twice
     cluster.nothing_left(but=[daemon])
 
 
@@ -218,7 +219,8 @@ def test_a_full_disk_is_named_and_costs_no_earlier_snapshot(cluster, tmp_path):
         assert agent.wait(LIMIT) == 1
         kept = sorted(path.name for path in (small / "s").glob("snapshot-*"))
         assert kept == ["snapshot-000001-000012", "snapshot-000001-000024"]
-        # Said at once, and training goes on; but for the last one, which is what it was for.
+        # This is printed at once, and training goes on, except for the last snapshot, for which the
+        # run was made.
         said = agent.out() + agent.err()
         assert re.search(r"cannot save snapshot \S+/snapshot-000001-000036: rank [01]: cannot "
                          r"write rank-0000[01].safetensors \(\d+ bytes\): No space left", said)
@@ -228,7 +230,7 @@ def test_a_full_disk_is_named_and_costs_no_earlier_snapshot(cluster, tmp_path):
         subprocess.run(["umount", small], check=True)
 
 
-# Root may write everywhere, but for this.
+# Root may write everywhere except here.
 BOUND_BY_MODES = ["setpriv", "--bounding-set=-dac_override"]
 
 
@@ -246,7 +248,7 @@ def test_a_folder_that_may_not_be_written_is_named(cluster, tmp_path, is_there_f
         agent = Program(cluster, "a", cluster.agent_line("a", workers=2, command=command),
                         prefix=BOUND_BY_MODES, environment={"DDPRUN_DIGITS": str(DIGITS)})
         if not is_there_first:
-            # By then rank 0 has told of the first snapshot, or is about to.
+            # By then rank 0 has reported the first snapshot, or is about to.
             held.run_until(KILL_AFTER, LIMIT)
             agent.says("snapshot saved at", LIMIT)
             folder.chmod(0o555)
@@ -254,7 +256,7 @@ def test_a_folder_that_may_not_be_written_is_named(cluster, tmp_path, is_there_f
     assert agent.wait(LIMIT) == 1
     said = agent.out() + agent.err()
     if is_there_first:
-        # On all ranks: each says why it ends, and no epoch is begun.
+        # Each rank says why it ends, and no epoch is begun.
         assert f"snapshot_resume: cannot write in the snapshot folder {folder}: Permission " \
                "denied" in said
         assert "epoch 1 |" not in said
@@ -284,11 +286,11 @@ def test_snapshots_are_carried_between_the_two_programs(cluster, tmp_path):
     carry("to-torch", snapshot, tmp_path / "snapshot.pt")
     carry("from-torch", tmp_path / "snapshot.pt", back / snapshot.name)
 
-    # Bit by bit the same as without the way round.
+    # The result is bit by bit the same as without the detour.
     expected = finish(start(cluster, daemon, job("program", first), "on", ["a"]))
     assert finish(start(cluster, daemon, job("program", back), "back", ["a"])) == expected
 
-    # And the script goes on from it too.
+    # The script resumes from it, too.
     python = tmp_path / "python"
     python.mkdir()
     data = (tmp_path / "snapshot.pt").read_bytes()

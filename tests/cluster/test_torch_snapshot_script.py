@@ -1,5 +1,6 @@
 """examples/01_snapshot_resume/train.py keeps the C++ program's promise in a class that people copy:
-a snapshot that was reported saved is found again, whatever was killed, and no late round wins."""
+a snapshot that was reported as saved is found again, whatever was killed, and no late round
+wins."""
 
 import importlib.util
 import os
@@ -20,7 +21,7 @@ def script():
     spec = importlib.util.spec_from_file_location("train", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    torch.set_num_threads(1)  # a child made by fork has no other
+    torch.set_num_threads(1)  # a forked child has no other
     return module
 
 
@@ -53,7 +54,7 @@ def test_a_round_that_is_over_may_not_save_and_never_wins(script, tmp_path):
     with pytest.raises(RuntimeError, match="a newer round has it, this one is over"):
         old.save(50, state(50))
     new.save(45, state(45))
-    # It had asked just before the new one came.
+    # It had checked just before the new one came.
     old.newest_generation = lambda: old.generation
     old.save(60, state(60))
     assert newest_step(script.Snapshots(tmp_path)) == 45
@@ -66,7 +67,7 @@ def test_two_that_open_at_once_have_two_generations(script, tmp_path, monkeypatc
 
     def look_too_early(self):
         looked.append(self)
-        return 0 if len(looked) == 1 else look(self)  # as if the first had not been there yet
+        return 0 if len(looked) == 1 else look(self)  # as if the first one did not exist yet
 
     monkeypatch.setattr(script.Snapshots, "newest_generation", look_too_early)
     assert script.Snapshots(tmp_path).generation == first.generation + 1
@@ -92,7 +93,7 @@ def test_damage_is_known_and_the_one_before_is_taken(script, tmp_path, capsys):
 
 
 def save_for_ever(script, folder, report):
-    """In a process of its own."""
+    """Runs in a process of its own."""
     try:
         kept = script.Snapshots(folder)
         step = newest_step(kept)
@@ -119,7 +120,7 @@ def test_kills_in_the_middle_of_a_save(script, tmp_path):
             said = os.read(read, 8)
             assert len(said) == 8, f"seed {seed}, kill {kill}: it has ended by itself"
             reported = int.from_bytes(said, "little")
-        for _ in range(chance.randrange(100_000)):  # into the next one
+        for _ in range(chance.randrange(100_000)):  # into the next save
             pass
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -128,7 +129,8 @@ def test_kills_in_the_middle_of_a_save(script, tmp_path):
         os.close(read)
         found = newest_step(script.Snapshots(tmp_path))
         assert reported <= found <= reported + 1, f"seed {seed}, kill {kill}"
-    # Nothing piles up. The last kill may have come before the oldest was removed: a save does that.
+    # Nothing accumulates. The last kill may have come before the oldest snapshot was removed, which
+    # the next save does.
     last = script.Snapshots(tmp_path)
     last.save(found + 1, state(found + 1))
     assert len(os.listdir(tmp_path)) == script.Snapshots.KEEP + 1, "and a claim"

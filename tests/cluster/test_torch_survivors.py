@@ -1,5 +1,5 @@
-"""`ddprun.survive`: after a failure the others keep process, model and optimizer, and give them to
-the one that is started."""
+"""`ddprun.survive`: after a failure the other workers keep their process, model and optimizer, and
+give the state to the one that is started."""
 
 import re
 import sys
@@ -15,7 +15,8 @@ from tests.support.warm_agent import ahead
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 
-# As launcher/survivors/README.md shows it, with a death in step 8, on data of step and rank alone.
+# The script of launcher/survivors/README.md, with a death in step 8, on data that depends only on
+# step and rank.
 SCRIPT = textwrap.dedent(f"""
     import sys
     is_warm = {ahead("torch")}
@@ -74,7 +75,7 @@ SCRIPT = textwrap.dedent(f"""
 
 def ends(cluster, tmp_path, *words, nodes=("a",), workers=3, options=("--survivors", "on"),
          then=None):
-    """What each rank says at the end: rounds, first round, weights."""
+    """What each rank prints at the end: its rounds, its first round, its weights."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     agents = started(cluster, *nodes, nnodes=len(nodes), workers=workers,
@@ -93,7 +94,7 @@ def ends(cluster, tmp_path, *words, nodes=("a",), workers=3, options=("--survivo
 
 
 def undisturbed(ranks):
-    """The weights of that script when nobody dies: the same sums, in this process."""
+    """The weights of that script if no rank dies, computed in this process in the same way."""
     torch.manual_seed(0)
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -129,7 +130,7 @@ def test_what_is_expected_is_what_ranks_come_to_that_nobody_disturbs(cluster, tm
 
 
 def test_a_spare_takes_the_place_of_the_one_that_has_died(cluster, tmp_path):
-    """And the others live on."""
+    """The others live on."""
     def die_when_spares_wait(agent):
         wait_for("step 8", lambda: "is in step 8" in agent.out())
         spares_wait(agent, 3)
@@ -149,7 +150,7 @@ def test_without_the_option_all_are_started_again(cluster, tmp_path):
     assert "lived on" not in agents[0].err()
 
 
-# Of the worker that was started for the second round nothing reaches the others' groups.
+# Nothing from the worker that was started for the second round reaches the others' groups.
 AGAIN = textwrap.dedent("""
     import os, signal, sys, time
     from pathlib import Path
@@ -189,10 +190,10 @@ AGAIN = textwrap.dedent("""
 
 @pytest.mark.parametrize("backend", ["gloo", ""])
 def test_a_round_that_ends_as_its_group_is_made_is_left_too(cluster, tmp_path, backend):
-    """The others wait at the round's store for what the dead one was to say there."""
+    """The others wait at the round's store for a key that the dead one would have set."""
     script = tmp_path / "train.py"
     script.write_text(AGAIN)
-    # They have long to leave, as the machine may be slow; and what they wait for never comes.
+    # They have long to leave, because the machine may be slow; and what they wait for never comes.
     agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 2, "--max-quick-failures", 0,
                           workers=3, conf="backoff_max=0,stop_grace=60",
                           command=[script, ROOT / ".cmake/package/wheel", backend],
@@ -204,8 +205,8 @@ def test_a_round_that_ends_as_its_group_is_made_is_left_too(cluster, tmp_path, b
     assert sorted(ends) == [("0", "1", "3"), ("1", "3", "1"), ("2", "3", "1")]
 
 
-# Rank 0 waits for rank 2, which neither comes nor ends, nor is one that lives on: nothing but its
-# own process can free it.
+# Rank 0 waits for rank 2, which neither arrives nor ends, and does not live on: only rank 0's own
+# process can end that wait.
 APART = textwrap.dedent("""
     import os, signal, sys, time
     from pathlib import Path

@@ -1,7 +1,7 @@
-"""`ddprun.survive` with groups of NCCL: what an aborted collective has left reaches no state.
+"""`ddprun.survive` with groups of NCCL: what an aborted collective leaves behind reaches no state.
 
-Without a GPU a stand-in does what NCCL does: a collective is asked for and done later, in order;
-one whose peer is gone ends only when it is aborted, and what it leaves is no number."""
+Without a GPU a stand-in behaves like NCCL: a collective is enqueued and done later, in order; one
+whose peer is gone ends only when it is aborted, and then leaves NaN."""
 
 import importlib
 import re
@@ -184,8 +184,8 @@ def expected_weights():
 def test_what_an_aborted_collective_leaves_reaches_no_state(cluster, tmp_path, state):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    grace = 5 if state == "none" else 60  # the latter have long to leave, as machines may be slow
-    # Two failures that are alike come soon after one another where the machine is quick.
+    grace = 5 if state == "none" else 60  # survivors may need long on a slow machine
+    # On a fast machine two alike failures come soon after one another.
     agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 2, "--max-quick-failures", 0,
                           workers=2, conf=f"stop_grace={grace}",
                           command=[script, PACKAGE, state, tmp_path],
@@ -193,8 +193,9 @@ def test_what_an_aborted_collective_leaves_reaches_no_state(cluster, tmp_path, s
     assert agent.wait(LIMIT) == 0, agent.err()
     ends = re.findall(r"rank (\d) lived (\d) rounds, began in (\d), watchdog (\d): \[(.*)\]",
                       agent.out())
-    # Without a word on its state a worker is started again, as if the option were off; and so it is
-    # where the round ends before its first step, or between those of two optimizers.
+    # If the script does not name its state, a worker is started again, as if the option were off.
+    # The same holds if the round ends before its first step, or between the steps of two
+    # optimizers.
     kept = {"none": ("1", "2", "1"), "twice": ("1", "3", "0"),
             "two": ("1", "2", "0")}.get(state, ("2", "1", "0"))
     new = ("1", "3" if state == "twice" else "2", kept[2])
@@ -255,7 +256,7 @@ def package_fixture(monkeypatch):
 
 @pytest.fixture(name="gate")
 def gate_fixture(package):
-    """Of a process in a group of NCCL."""
+    """The gate of a process in a group of NCCL."""
     one = package[0].Gate("stepped", lambda: False, lambda: True, lambda: None)
     yield one
     one.remove()
@@ -311,7 +312,7 @@ def test_nothing_turns_torchs_watchdog_on_again(package):
 
 
 class Groups:
-    """What survivors.py asks torch.distributed for."""
+    """The part of torch.distributed that survivors.py uses."""
 
     def __init__(self, count):
         self.groups = [Group() for _ in range(count)]
@@ -369,12 +370,13 @@ def test_groups_are_aborted_where_no_thread_can_be_started(groups, current_round
 
 
 class Resolver:
-    """Of the round's store: `answer` says what it finds for each host, once it may."""
+    """Resolves the name of the round's store: `answer` returns what it finds for each host, once
+    the test lets it."""
 
     def __init__(self, survivors, monkeypatch, answer):
         self.answer, self.asked = answer, []
         self.may_answer = threading.Event()
-        self.ended = []  # whose connections were ended, at each look
+        self.ended = []  # the groups whose connections were ended, at each look
         monkeypatch.setattr(survivors, "addresses_of", self.look_up)
         monkeypatch.setattr(survivors.Round, "end_waits",
                             lambda _, store: self.ended.append(store))
@@ -427,7 +429,7 @@ def test_a_name_that_is_known_late_or_has_changed_is_looked_up_again(
     assert resolver.asked == ["node-a", "node-a", "node-b"]
 
 
-# On real GPUs; rank 1 dies in step 8 of the first round, while the others are in the same step.
+# On real GPUs. Rank 1 dies in step 8 of the first round, while the others are in the same step.
 ON_GPUS = textwrap.dedent("""
     import os, signal, sys
     from pathlib import Path

@@ -1,5 +1,5 @@
 """examples/04_toy in each form in which people launch it: the C++ program and the PyTorch script
-say the same."""
+print the same."""
 
 import pytest
 

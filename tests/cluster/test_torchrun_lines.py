@@ -1,4 +1,4 @@
-"""Command lines that people have for torchrun, whose parts say two things of one port or place."""
+"""Command lines that people have for torchrun, in which two parts name the same port or place."""
 
 from tests.support.ports import free_port
 

@@ -1,4 +1,4 @@
-"""A TrainJob's pod tells Kubeflow's Trainer how far it has come."""
+"""A TrainJob's pod reports its progress to Kubeflow's Trainer."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from tests.support.cluster import LIMIT
 from tests.support.ports import free_port
 from tests.support.status_server import StatusServer, certificate
 
-# Draws a bar as tqdm does, and goes on when somebody opens the gate.
+# Draws a bar as tqdm does, and goes on when the test opens the gate.
 SCRIPT = """
 import sys
 bar = "Training:  45%|####5     | 450/1000 [01:00<01:20,  7.5it/s]"

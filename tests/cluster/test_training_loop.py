@@ -1,5 +1,5 @@
 """The training loop of the worker library, under the launcher: examples/01_snapshot_resume, whose
-ranks say of each step that they have finished which pictures it took."""
+ranks print which images each finished step took."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def test_a_killed_rank_costs_no_step(cluster, tmp_path, dead, survivors):
 
     with HeldRank(cluster, dead) as held:
         command = held.command(*EXAMPLE.command("program", *given, tmp_path / "killed")[1:])
-        # Those that live on have long to leave their round, as the machine may be slow.
+        # Survivors have long to leave their round, because the machine may be slow.
         killed = start(cluster, command, "--max-restarts", 1, "--survivors", survivors,
                        conf="stop_grace=120")
         held.run_until(3, LIMIT)
@@ -57,13 +57,13 @@ def test_a_killed_rank_costs_no_step(cluster, tmp_path, dead, survivors):
     assert (lived_on in killed.err()) == (survivors == "on"), killed.out() + killed.err()
     assert result(killed.out()) == result(whole.out())
 
-    # There was no other snapshot that it could have gone on from.
+    # There was no other snapshot from which it could have resumed.
     said = killed.out() + killed.err()
-    # Those that talk to none of the dead may come too late to be among them.
+    # Ranks that communicate with none of the dead ones may be too late to be among them.
     assert re.search(r"was saved by the ranks that are left \(ranks? \d", said)
     resumed = int(re.search(r"resuming from snapshot \S+-(\d+) at epoch", said)[1])
-    # Each step is told once: none is lost, and none is made twice. One that talked to the dead may
-    # have had its part in the last step, and not have come to its end.
+    # Each step is printed once: none is lost, and none is made twice. A rank that communicated with
+    # a dead one may have taken part in the last step without finishing it.
     for rank in set(range(RANKS)) - {dead}:
         told = steps_of(rank, killed.out())
         assert len(told) == len(set(told)), rank
@@ -95,7 +95,8 @@ def test_a_rank_that_hangs_is_named_with_the_step_that_the_loop_has_said(cluster
 
 
 def test_sigusr1_saves_and_is_the_end(cluster, tmp_path):
-    """A batch system's word that its time is nearly over: nothing is started again."""
+    """A batch system announces in this way that the job's time is nearly over, so nothing is
+    started again."""
     with HeldRank(cluster, 1) as held:
         command = held.command(*EXAMPLE.command("program", EPOCHS, NEVER, "--snapshot-dir",
                                                 tmp_path / "snapshots")[1:])

@@ -1,5 +1,5 @@
-"""What SIGKILL does not end, as a process that is stuck in the kernel: it is named, takes its node
-out of the run while it is asked to stop, and holds nobody up for ever."""
+"""A process that SIGKILL does not end, because it is stuck in the kernel, is named, takes its node
+out of the run until it has ended, and does not hold up other nodes for ever."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def freezer():
 
 @pytest.fixture
 def gated(cluster, freezer):
-    """A worker of which each execution waits for the test."""
+    """A worker whose exec waits for the test each time."""
     program = cluster.folder / "gated.sh"
     program.write_text(f"#!/bin/bash\n. {WORKER}\n")
     program.chmod(0o755)
@@ -32,7 +32,7 @@ def gated(cluster, freezer):
         gate.close()
         pytest.skip(gate.unavailable)
     yield program, gate
-    freezer.thaw()  # the kernel lets the gate go only after who waits there
+    freezer.thaw()  # the kernel releases the gate only after the process that waits there
     gate.close()
 
 
@@ -41,7 +41,7 @@ def name_of(pid):
 
 
 def frozen_stray(cluster, freezer, rank):
-    """One stray of this worker, which SIGKILL does not end any more; returns its number."""
+    """Freezes one stray of this worker, so that SIGKILL cannot end it; returns its pid."""
     path = cluster.folder / "stray"
     cluster.order(rank, f"(setsid sh -c 'echo $$ >{path}; exec sleep 1000' >/dev/null 2>&1 &)")
     pid = int(wait_for("the stray", lambda: path.exists() and path.read_text().strip()))
@@ -84,7 +84,7 @@ def test_a_stray_of_a_run_that_succeeded_is_named_and_left(cluster, freezer):
     cluster.order(0, "exit 0")
     assert agent.wait() == 0
     assert f"left behind cannot be killed (stuck in the kernel): sleep ({pid})" in agent.err()
-    freezer.thaw()  # SIGKILL waits for it
+    freezer.thaw()  # SIGKILL takes effect then
     cluster.nothing_left()
 
 

@@ -11,7 +11,7 @@ from tests.support.cluster import GO_ON, Program, wait_for
 from tests.support.small_disk import fill
 
 SHARED_MEMORY = Path("/dev/shm")
-# What is to be copied only when there is a reason for it: a megabyte takes a day.
+# A rate at which copies are made only if there is a reason to hurry: a megabyte takes a day.
 SLOW = ("--vault-rate", "10B")
 
 
@@ -20,7 +20,7 @@ def vault(cluster, name="kept"):
 
 
 def homes(disk):
-    """The folders in memory of the jobs that keep their copies there."""
+    """The folders in memory of the jobs that have their copies in this folder."""
     found = []
     for owner in SHARED_MEMORY.glob("ddprun-vault-*/owner"):
         try:
@@ -33,7 +33,8 @@ def homes(disk):
 
 @pytest.fixture(autouse=True)
 def no_memory_is_left(tmp_path):
-    """Of tests that kill an agent, too: when all that they started has ended."""
+    """Checks that no memory is left, also by tests that kill an agent, when everything that they
+    started has ended."""
     yield
     for disk in tmp_path.iterdir():
         for home in homes(disk):
@@ -41,14 +42,15 @@ def no_memory_is_left(tmp_path):
 
 
 def retire(cluster):
-    """The worker with rank 0 takes no more orders: they are for that of another job from now on."""
+    """The worker with rank 0 takes no more orders, because from now on they are for that of another
+    job."""
     cluster.order(0, "rm $DDPRUN_TEST_CONTROL/events; exec sleep 1000")
     wait_for("the worker to sleep", lambda: not cluster.events_path.exists())
     cluster.events_path.touch()
 
 
 def save(cluster, rank, step, kib=0):
-    """Has a worker save an entry, and waits until it has (it may have saved that step before)."""
+    """Makes a worker save an entry, and waits until it has (it may have saved that step before)."""
     def saved():
         return sum(one.rank == str(rank) and one.step == str(step)
                    for one in cluster.events("saved"))
@@ -61,7 +63,7 @@ def save(cluster, rank, step, kib=0):
 
 
 def seen(cluster, rank, round_number):
-    """The complete entries that a worker finds: their names and what is in them."""
+    """The complete entries that a worker finds: their names and contents."""
     cluster.order(rank, "say seen rank=$RANK round=$DDPRUN_ROUND vault=$DDPRUN_VAULT entries=$(cd "
                         "$DDPRUN_VAULT && for m in */.complete; do [ -e $m ] || continue; "
                         "d=${m%/*}; echo -n $d:$(cat $d/model),; done)")
@@ -117,7 +119,7 @@ def test_a_killed_worker_finds_what_it_had_saved_and_it_is_on_disk(cluster):
     a = cluster.agent("node-a", "--max-restarts", 3, *vault(cluster), *SLOW)
     cluster.started(1, 1)
     save(cluster, 0, 1, kib=500)
-    # A saver that is killed: it has no marker.
+    # An entry of a saver that was killed has no marker.
     cluster.order(0, "mkdir $DDPRUN_VAULT/step-2; echo half > $DDPRUN_VAULT/step-2/model; "
                      "kill -9 $$")
     cluster.started(2, 1)
@@ -134,7 +136,7 @@ def test_what_a_killed_agent_left_is_taken_over_by_the_next_and_no_other_is_touc
     cluster.started(1, 1)
     save(cluster, 0, 7)
     (other_home,) = homes(cluster.folder / "others")
-    # Of a third job, which is dead as well.
+    # It belongs to a third job, which is dead as well.
     third = SHARED_MEMORY / f"ddprun-vault-{other_home.stat().st_uid}-{cluster.mark}"
     third.mkdir(mode=0o700)
     (third / "owner").write_text(f"{cluster.folder}/thirds\n")
@@ -271,14 +273,14 @@ def test_a_lost_node_gets_its_part_back_on_another(cluster):
     assert [seen(cluster, rank, 2)[1] for rank in (0, 1)] == [["step-1:1"]] * 2
     cluster.finish(2)
     assert [a.wait(), c.wait()] == [0, 0]
-    cluster.nothing_left(but=[daemon])  # b's guardian tells the daemon of it for a while
+    cluster.nothing_left(but=[daemon])  # b's guardian reports to the daemon for a while
 
 
 def test_a_full_vault_is_one_line_and_the_job_goes_on(cluster, small_disk):
     a = cluster.agent("node-a", *vault(cluster), "--vault-memory", small_disk,
                       "--vault-size", "1500K")
     cluster.started(1, 1)
-    for step in (1, 2, 3):  # the older ones go before the memory is full
+    for step in (1, 2, 3):  # the older ones are removed before the memory is full
         save(cluster, 0, step, kib=700)
         wait_for(f"step {step} on disk", lambda: f"step-{step}" in kept(cluster))
     assert "more than" not in a.err()
@@ -295,14 +297,15 @@ def test_a_full_vault_is_one_line_and_the_job_goes_on(cluster, small_disk):
 
 @pytest.mark.parametrize("name", ["step-2", "growing"])
 def test_a_writer_that_exceeds_the_size_goes_on_and_the_last_whole_entry_stays(cluster, name):
-    """Ten times what it may take; what it writes is given back as it comes."""
+    """It writes ten times what it may take; the memory of what it writes is freed at once."""
     a = cluster.agent("node-a", "--max-restarts", 3, *vault(cluster), "--vault-size", "40M")
     cluster.started(1, 1)
     save(cluster, 0, 1, kib=4000)
     is_kept(cluster, 1)
     (home,) = homes(cluster.folder / "kept")
     large = home / "node-0" / name / "bulk"
-    # In pieces, each behind a look at what the file takes, however slow the machine is.
+    # It writes in pieces, and waits before each until the file takes little memory, however slow
+    # the machine is.
     cluster.order(0, f"at=$DDPRUN_VAULT/{name}; mkdir $at; exec 8>$at/bulk; most=0; "
                      "for i in $(seq 40); do head -c 10M /dev/zero >&8; "
                      "for t in $(seq 600); do [ $(stat -c %b $at/bulk) -lt 81920 ] && break; "
@@ -312,7 +315,7 @@ def test_a_writer_that_exceeds_the_size_goes_on_and_the_last_whole_entry_stays(c
            r"\(--vault-size\): it is not kept, the newest whole entry is, and training goes on")
     assert large.stat().st_size == 400 << 20
     wait_for("its memory to be given back", lambda: large.stat().st_blocks * 512 < 41 << 20)
-    if name == "step-2":  # the worker takes it for saved
+    if name == "step-2":  # the worker believes that it was saved
         cluster.order(0, "touch $DDPRUN_VAULT/step-2/.complete; say marked")
         wait_for("the mark", lambda: cluster.events("marked"))
         wait_for("it to go", lambda: not large.exists())

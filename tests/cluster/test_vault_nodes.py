@@ -1,4 +1,4 @@
-"""Vaults of several nodes: all go on from one entry, and what a lost node had comes back from the
+"""Vaults of several nodes: all resume from one entry, and what a lost node had is restored from the
 copy on another. Hosts are network namespaces, each with a disk of its own."""
 
 import os
@@ -19,7 +19,7 @@ from tests.support.small_disk import fill
 
 
 class Nodes:
-    """One agent for each host, whose --vault is its own folder."""
+    """One agent on each host, with a --vault folder of its own."""
 
     def __init__(self, cluster, hosts, *options, nnodes, conf=LOST_SOON, daemon_host=0):
         self.cluster, self.hosts, self.options = cluster, hosts, options
@@ -37,7 +37,8 @@ class Nodes:
         return agent
 
     def lose(self, agent, host):
-        """All of it, by kill -9: agent, guardian, workers, memory and disk."""
+        """Loses the whole node: SIGKILL to agent, guardian and workers, and its memory and disk are
+        removed."""
         disk = self.cluster.folder / f"disk-{agent.name}"
         memory = homes(disk)
         listed = subprocess.run(["ip", "netns", "pids", self.hosts[host].name], check=True,
@@ -83,7 +84,7 @@ def test_a_lost_hosts_newest_entry_comes_back_from_its_buddy(cluster, two):
     assert bulk.stat().st_size == 3000 * 1024
     cluster.finish(2)
     assert [a.wait(), c.wait()] == [0, 0]
-    # Its own disk has it by now, too.
+    # Its own disk has the entry by now, too.
     assert kept(cluster, "disk-node-c", 1)[-1] == "step-2"
     cluster.nothing_left(but=[nodes.daemon])
 
@@ -99,14 +100,14 @@ def test_all_nodes_go_on_from_the_newest_entry_that_each_has(cluster, two):
     cluster.started(2, 2)
     a.says("vault: not every node has the newest entry: all go on from step-2")
     assert [seen(cluster, rank, 2)[1] for rank in (0, 1)] == [["step-1:1", "step-2:2"]] * 2
-    # What is saved now under the name of the hidden one is another entry: node 0's old step 3 is
-    # not taken for a part of it.
+    # What is saved now under the name of the hidden entry is another entry, and node 0's old step 3
+    # does not count as a part of it.
     save(cluster, 1, 3)
     wait_for("it on disk", lambda: kept(cluster, "disk-node-b", 1)[-1:] == ["step-3"])
     cluster.order(0, "exit 3")
     cluster.started(3, 2)
     assert [seen(cluster, rank, 3)[1][-1] for rank in (0, 1)] == ["step-2:2"] * 2
-    # Both have saved it: it is the newest.
+    # Both have saved it, so it is the newest entry.
     for rank in (0, 1):
         save(cluster, rank, 3)
     cluster.order(0, "exit 3")
@@ -152,7 +153,8 @@ def test_what_one_node_cannot_have_after_all_no_node_takes(cluster, two, is_copy
 
 
 def save_at_both(cluster, step, names=("node-a", "node-b")):
-    """Until each has it on its disk, and a copy of the other's."""
+    """Saves at both nodes, and waits until each has the entry on its disk, and a copy of the
+    other's part."""
     for rank, (own, other) in enumerate((names, names[::-1])):
         save(cluster, rank, step)
         wait_for(f"step {step} of node {rank} on its disk", lambda rank=rank, own=own: kept(
@@ -175,7 +177,7 @@ def test_what_is_set_aside_does_not_come_back_from_a_copy(cluster, two):
     assert [seen(cluster, rank, 4)[1] for rank in (0, 1)] == [["step-1:1"]] * 2
     cluster.finish(2)
     assert [a.wait(), b.wait()] == [0, 0]
-    # Nor does it when the whole job is started again: the copies are set aside, too.
+    # The same holds when the whole job is started again, because the copies are set aside, too.
     cluster.events_path.write_text("")
     a = nodes.start("node-a", 0)
     a.says("here: node-a")
@@ -189,7 +191,7 @@ def test_what_is_set_aside_does_not_come_back_from_a_copy(cluster, two):
 
 @pytest.fixture
 def elastic(cluster, make_hosts):
-    """Two nodes, of which one may go on alone; and both have saved steps 1 and 2."""
+    """Two nodes, one of which may go on alone; both have saved steps 1 and 2."""
     nodes = Nodes(cluster, make_hosts(4), nnodes="1:2", daemon_host=3)
     a = nodes.start("node-a", 0)
     a.says("here: node-a")
@@ -212,7 +214,7 @@ def test_what_was_saved_by_one_node_alone_is_not_lost_when_another_comes(cluster
     cluster.started(3, 2)
     c.says("vault: step-3 is put back from the copy on node 0")
     assert [seen(cluster, rank, 3)[1][-1] for rank in (0, 1)] == ["step-3:3"] * 2
-    # What both save from now on is of both.
+    # What both save from now on belongs to both.
     save(cluster, 0, 4)
     cluster.order(0, "exit 3")
     cluster.started(4, 2)
@@ -248,7 +250,8 @@ def test_a_node_that_never_saves_holds_nobody_up(cluster, two):
 
 
 def save_part_of_dcp(cluster, rank, step):
-    """As ranks of two nodes save one checkpoint: the coordinator alone writes the .metadata."""
+    """Ranks of two nodes save one checkpoint in this way: only the coordinator writes the
+    .metadata."""
     last = "touch $at/.metadata; " if rank == 0 else ""
     cluster.order(rank, f"at=$DDPRUN_VAULT/step-{step}; mkdir -p $at; echo {step} > "
                         f"$at/__{rank}_0.distcp; {last}say parted rank=$RANK step={step}")
@@ -282,7 +285,8 @@ def test_a_part_of_a_dcp_checkpoint_of_several_nodes_is_not_taken_for_the_whole(
 
 
 def test_nothing_is_taken_where_a_node_has_lost_all_that_it_had(cluster, make_hosts):
-    # The copy takes a day: of the second node there is nothing but the word that it saves.
+    # The copy takes a day, so of the second node's part nothing is there but the message that it
+    # saves.
     nodes = Nodes(cluster, make_hosts(3), *SLOW, nnodes=2)
     a = nodes.start("node-a", 0)
     a.says("here: node-a")
@@ -336,7 +340,7 @@ def test_a_copy_takes_no_more_than_the_rate(cluster, make_hosts):
     begun = time.monotonic()
     save(cluster, 1, 1, kib=2000)
     wait_for("it on node 0", lambda: copies(cluster, "node-a", 1) == ["step-1"])
-    # Of disk and buddy, two seconds each.
+    # The disk and the other node take two seconds each.
     assert time.monotonic() - begun >= 3.5
     cluster.finish(2)
     assert [a.wait(), b.wait()] == [0, 0]
@@ -385,7 +389,7 @@ def test_a_folder_that_all_nodes_share_needs_no_copies(cluster, make_hosts):
 
 
 def started_pair(cluster, *with_vault, daemon=None, port_of_b=None):
-    """Of two nodes, those that are named have a vault."""
+    """Starts two nodes, of which the named ones have a vault."""
     daemon = daemon or cluster.daemon()
     agents = []
     for name, port in (("node-a", daemon.port), ("node-b", port_of_b or daemon.port)):
@@ -437,7 +441,7 @@ def test_in_a_job_without_vaults_nothing_is_said_in_its_store(cluster):
 
 
 def without_the_mark(message):
-    """An older ddprun does not know that the leader says so."""
+    """An older ddprun ignores the leader's mark."""
     assigned = message.get("assignment") or {}
     assigned.pop("leader_data", None)
     assigned.pop("leader_data_about", None)

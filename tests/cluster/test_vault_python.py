@@ -30,7 +30,7 @@ def place(vault, monkeypatch, tmp_path):
 
 
 def save(path, at, text="state"):
-    """Written so many seconds after 1970."""
+    """Saves an entry whose time is so many seconds after 1970."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     os.utime(path, (at, at))
@@ -57,7 +57,7 @@ def test_a_file_and_a_folder_are_marked_and_the_newest_is_found(vault, place):
     assert (place / "step-2" / ".complete").is_file()
     os.utime(place / "step-1.pt.complete", (5, 5))
     assert vault.newest() == str(place / "step-2")
-    assert vault.mark("step-1.pt")  # saved anew
+    assert vault.mark("step-1.pt")  # saved again
     os.utime(place / "step-2" / ".complete", (6, 6))
     assert vault.newest() == str(place / "step-1.pt")
 
@@ -87,7 +87,7 @@ def test_a_dcp_checkpoint_is_found_and_a_mark_of_ours_goes_before(vault, place):
     save(place / "save-1" / "__0_0.distcp", 1)
     save(place / "save-1" / ".metadata", 2)
     save(place / "out" / "save-9" / "__0_0.distcp", 1)
-    save(place / "out" / "save-9" / ".metadata", 9)  # not right in the vault's folder
+    save(place / "out" / "save-9" / ".metadata", 9)  # not directly in the vault's folder
     assert vault.newest() == str(place / "save-1")
     save(place / "save-1" / "dataloader.pt", 3)
     assert vault.newest() is None
@@ -105,7 +105,7 @@ def test_what_is_not_in_the_vault_is_not_marked(vault, place, tmp_path):
     assert not [*tmp_path.rglob("*.complete")]
 
 
-# As a Trainer calls it: transformers itself is in ./tests/run programs.
+# It is called as a Trainer would call it; `tests/run programs` has transformers itself.
 CALLBACK = """
 import os, sys, types
 transformers = types.ModuleType("transformers")
@@ -146,7 +146,7 @@ def test_a_callback_leaves_what_is_not_in_the_vault(vault, place, tmp_path):
 
 
 def test_a_callback_waits_for_the_others_on_every_node(vault, place, tmp_path):
-    """Also where there is nothing to mark, as on a node without a vault."""
+    """This holds even if there is nothing to mark, as on a node without a vault."""
     pytest.importorskip("torch")
     waits = ("import torch.distributed as dist\n"
              "dist.is_initialized = lambda: True\n"

@@ -1,4 +1,4 @@
-"""What is saved to the vault by torch.save, safetensors, DCP and worker/snapshot, and found again.
+"""Entries that torch.save, safetensors, DCP and worker/snapshot save to the vault are found again.
 """
 
 import re
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.trains
 
 
 def shown_script():
-    """That of worker/README.md, which dies once in step 25."""
+    """The script of worker/README.md, which dies once in step 25."""
     page = (ROOT / "worker" / "README.md").read_text()
     (script,) = [one for one in re.findall(r"```python\n(.*?)```", page, re.S)
                  if "vault.newest()" in one and "torch.save" in one]
@@ -39,7 +39,7 @@ def test_the_script_of_the_page_goes_on_from_its_vault(cluster, tmp_path):
     assert re.findall(r"going on from step (\d+)", agent.out()) == ["0", "20"]
     assert "weight 40" in agent.out()
     assert [*(tmp_path / "kept/node-0").glob("*-step-40.pt/files/step-40.pt")]
-    # Tomorrow: nothing is in memory.
+    # The next day nothing is in memory.
     again = run(cluster, tmp_path, shown_script())
     assert again.wait() == 0, again.err()
     assert re.findall(r"going on from step (\d+)", again.out()) == ["40"]

@@ -1,7 +1,7 @@
-"""ddprun beside another ddprun: what speaks the same version of the agent protocol works together
-and says that it differs; what does not is refused. Either way a line on both sides names both
-versions. There is one release: the other version is played by what stands between
-(tests/support/relay.py)."""
+"""ddprun beside another version of ddprun. Programs that speak the same version of the agent
+protocol work together and warn that they differ; others are refused. Either way a line on both
+sides names both versions. There is only one release so far, so a relay between the two
+(tests/support/relay.py) plays the other version."""
 
 import re
 import signal
@@ -70,7 +70,7 @@ def test_an_agent_of_another_protocol_is_refused_and_the_others_go_on(cluster):
 
 
 def test_a_daemon_of_another_protocol_refuses_the_agent_which_starts_nothing(cluster):
-    """It reads from the hello what the agent is, in fields that no version moves."""
+    """It reads the agent's version from fields of the hello that no version changes."""
 
     def answer(message):
         said = refusal(message["protocol"], message["version"], 5, "9.0")
@@ -100,7 +100,7 @@ def test_a_daemon_whose_orders_a_node_does_not_know_is_named_with_both_versions(
 
 
 def test_a_daemon_that_comes_back_as_another_ddprun_is_named_once_more(cluster):
-    """The nodes of a run are not all replaced at once: they go on under it."""
+    """The nodes of a run are not all upgraded at once, so they go on with this daemon."""
     port = cluster.daemon().port
     daemon = cluster.programs[0]
     version = {"version": OWN}

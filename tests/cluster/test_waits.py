@@ -1,4 +1,4 @@
-"""What people are told while they wait for nodes: which run, where, for how long, and why."""
+"""What people are told while they wait for nodes: for which run, where, for how long, and why."""
 
 import shutil
 import signal
@@ -7,7 +7,7 @@ from tests.support.cluster import WORKER
 from tests.support.ports import free_port
 
 LOST = r"node-b \(127\.0\.0\.1, rank 1\) was lost \d+ s ago: its ddprun process died"
-GUARDIANS_WORD = "reconnect_grace=8"  # longer than it takes to say so on a slow machine
+GUARDIANS_WORD = "reconnect_grace=8"  # longer than a slow machine takes to report it
 
 
 def test_a_wait_says_which_run_where_and_for_how_long(cluster):

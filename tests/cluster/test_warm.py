@@ -1,5 +1,5 @@
-"""Workers that are started warm: they are what they would be, were they started cold, and where
-that cannot be they are started cold."""
+"""Workers that are started warm behave as if they were started cold; if that is not possible, they
+are started cold."""
 
 import json
 import os
@@ -17,12 +17,12 @@ from tests.support.leaves import differing
 from tests.support.warm_agent import ahead
 
 PROBE = ROOT / "tests" / "support" / "warm_probe.py"
-# The mark of the agent, and what the round is called; and each process's own.
+# The agent's mark and the round's variables, and each process's own.
 ANEW = re.compile(r"(DDPRUN_(SESSION|INSTANCE|PROGRESS)|MASTER_PORT|TORCHELASTIC_ERROR_FILE)=?.*")
 
 
 def python_of(folder):
-    """An environment of its own, in whose site-packages a test may install what it likes."""
+    """The Python of a new environment, in whose site-packages a test may install anything."""
     base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}"
     subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
     (packages,) = (folder / "lib").glob("python*/site-packages")
@@ -30,7 +30,7 @@ def python_of(folder):
 
 
 def run_twice(cluster, how, command, name, warm, python, workers=2):
-    """A job whose first attempt fails once the spares wait, or at once."""
+    """Runs a job whose first attempt fails once the spares wait, or at once."""
     (cluster.folder / "go").unlink(missing_ok=True)
     agent = cluster.agent("node", "--warm", warm, "--max-restarts", 1, workers=workers, run="probe",
                           command=[*command, how, name, "an argument", ""],
@@ -59,7 +59,7 @@ def differences(cold, warm):
 
 
 def shown(agent):
-    """What the worker wrote, without what differs between any two processes."""
+    """The worker's output, without what differs between any two processes."""
     lines = [*agent.out().splitlines(), "---", *agent.err().splitlines()]
     return [re.sub("0x[0-9a-f]+", "0x", line) for line in lines
             if not line.startswith(("ddprun ", "  | "))]
@@ -87,12 +87,12 @@ def test_a_warm_worker_is_what_a_cold_one_is(cluster, python, form, monkeypatch)
             assert was[when] == now[when]
         finders = now["python"]["meta_path"]
         assert finders.pop(0) == "ImportedAhead"
-        # What the first worker imports is noted until that has come to rest.
+        # The first worker's imports are recorded until no more come.
         if rank == 0:
             assert finders.pop(0) == "ImportRecorder"
         for part in ("system", "python"):
             assert not differences(was[part], now[part])
-    # Each has its own.
+    # Each process has its own.
     for one, other in zip(warm[0]["random"], warm[1]["random"]):
         assert one != other
     cluster.nothing_left()
@@ -109,7 +109,7 @@ def test_a_warm_worker_ends_as_a_cold_one(cluster, python, how):
     cluster.nothing_left()
 
 
-# The first attempt waits for the test, and fails; the next says whether it was started warm.
+# The first attempt waits for the test, and fails; the next prints whether it was started warm.
 WAITING = textwrap.dedent("""
     import sys
     is_warm = {is_warm}
@@ -134,7 +134,7 @@ def start(cluster, tmp_path, early="", imports="", last="", python=None, workers
     script = tmp_path / "train.py"
     script.write_text(WAITING.format(is_warm=ahead("decimal"), early=early, imports=imports,
                                      last=last))
-    # One that is no script itself, as pyenv's are, which change the environment.
+    # A Python that is not itself a script like pyenv's, which change the environment.
     python = python or python_of(tmp_path / "environment")[0]
     return cluster.agent("node", "--warm", warm, "--max-restarts", restarts, *options,
                          workers=workers, command=[script],
@@ -144,7 +144,7 @@ def start(cluster, tmp_path, early="", imports="", last="", python=None, workers
 
 
 def waiting_of(agent, script):
-    """Children with the worker's command and no rank: the zygote, and the spares."""
+    """Children with the worker's command and without a rank: the zygote and the spares."""
     found = []
     children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children")
     for pid in children.read_text().split():
@@ -153,9 +153,9 @@ def waiting_of(agent, script):
             variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
             own = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
+            continue  # it has ended in the meantime
         if str(script) in words and "RANK=0" not in variables and own[0] != "Z":
-            found.append((int(own[19]), int(pid)))  # since when it runs
+            found.append((int(own[19]), int(pid)))  # its start time
     return [pid for _, pid in sorted(found)]
 
 
@@ -199,7 +199,7 @@ def test_cold_workers_of_a_node_do_not_wait_for_each_other(cluster, tmp_path):
     go(cluster)
     assert agent.wait() == 0, agent.err()
     assert agent.out().count("edited") == 2
-    # What came with the work is not open in a worker that executes its command.
+    # The descriptors that came with the work are not open in a worker that executes its command.
     said = [line.partition("] ")[2] for line in agent.out().splitlines() if "descriptors" in line]
     assert len(said) == 4 and len(set(said)) == 1, said
     cluster.nothing_left()
@@ -246,7 +246,8 @@ def lives(pid):
 
 @pytest.mark.parametrize("code", [3, 0])
 def test_what_a_warm_worker_leaves_behind_is_ended(cluster, tmp_path, code):
-    """In sessions of their own, with its environment and with none; before the next round."""
+    """Its children in sessions of their own, with its environment and without any, are ended before
+    the next round."""
     agent, _ = start(cluster, tmp_path, restarts=2,
                      options=["--children-grace=0", "--max-quick-failures=0"],
                      last=textwrap.dedent(f"""
@@ -314,8 +315,8 @@ def test_a_package_that_is_upgraded_under_the_job_is_the_new_one(cluster, tmp_pa
     (lambda kit: (kit / "part.py").unlink(), "no text"),
 ])
 def test_a_file_of_a_package_that_has_changed_is_read_again(cluster, tmp_path, change, seen):
-    """By all workers of the node, and the next spares have the new one. A start that does not wait
-    for the look is not recorded, so the stop lasts until it is over."""
+    """All workers of the node read it, and the next spares have the new one. A start that does not
+    wait for the comparison is not recorded, so the stop lasts until that is done."""
     python, packages = python_of(tmp_path / "environment")
     kit = packages / "kit"
     kit.mkdir()
@@ -367,7 +368,7 @@ def test_what_the_script_sets_is_there_before_what_it_imports(cluster, tmp_path)
     assert re.search("not those that the script imports after it has set CHOSEN", agent.err())
     go(cluster)
     assert agent.wait() == 0, agent.err()
-    assert "attempt 1 is cold" in agent.out()  # decimal comes after it
+    assert "attempt 1 is cold" in agent.out()  # decimal is imported after it
     cluster.nothing_left()
 
 
@@ -428,7 +429,8 @@ def test_a_warm_worker_that_fails_at_once_is_followed_by_cold_ones(cluster, tmp_
 
 
 def test_a_script_that_fails_late_in_its_imports_has_itself_to_blame(cluster, tmp_path):
-    """A cold start takes longer than a warm one that fails at once, and that is all it shows."""
+    """A cold start takes longer than a warm one that fails at once, and nothing more follows from
+    that."""
     python, packages = python_of(tmp_path / "environment")
     (packages / "slow.py").write_text(
         "import os, time\n"
@@ -445,14 +447,14 @@ def test_a_script_that_fails_late_in_its_imports_has_itself_to_blame(cluster, tm
 
 
 def kept_list(tmp_path):
-    """The file in which the imports of a script are kept for its next life."""
+    """The file in which the imports of a script are kept for its next start."""
     folder = tmp_path / "cache" / "ddprun" / "imports"
     (kept,) = wait_for("the list", lambda: [one for one in folder.glob("*") if not one.suffix])
     return kept
 
 
 def live_once(cluster, tmp_path):
-    """Of a script; the list that it leaves."""
+    """Runs the script once; returns the list that it leaves."""
     agent, script = start(cluster, tmp_path)
     agent.says("1 spare workers? waits?")
     kept = kept_list(tmp_path)
@@ -463,7 +465,8 @@ def live_once(cluster, tmp_path):
 
 
 def start_on_two_nodes(cluster, tmp_path, script, first_says):
-    """The second node comes when the first one has said this; both agents, when all workers run."""
+    """Starts the second node when the first one has printed this; returns both agents when all
+    workers run."""
     daemon = cluster.daemon()
     nodes = []
     for name in ("a", "b"):
@@ -486,7 +489,7 @@ def start_on_two_nodes(cluster, tmp_path, script, first_says):
 
 
 def test_a_first_start_of_a_known_script_finds_its_imports_made(cluster, tmp_path):
-    """A node that waits for another one makes the imports of the script's last life."""
+    """A node that waits for another one makes the imports of the script's last run."""
     _, script = live_once(cluster, tmp_path)
     first, _ = start_on_two_nodes(cluster, tmp_path, script, "1 spare workers? waits?")
     assert "attempt 0 is warm" in first.out(), first.err()

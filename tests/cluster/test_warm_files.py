@@ -1,5 +1,4 @@
-"""The files that a zygote has imported, as it writes them for the agent, show what is done to
-them."""
+"""The list of imported files that a zygote writes for the agent reveals changes of these files."""
 
 import os
 import shutil
@@ -12,8 +11,8 @@ import pytest
 from tests.support.warm_python import environment, learnt, make_agent, packages, script_of
 
 
-# What somebody does to the package `kit`, of which the script imports `kit.part`; and what they do
-# it to. The agent compares what the zygote has written.
+# A change of the package `kit`, of which the script imports `kit.part`, and the file that is
+# changed. The agent compares what the zygote has written.
 def edit(path):
     def change(kit):
         (kit / path).write_text((kit / path).read_text() + "\n# edited\n")
@@ -25,7 +24,7 @@ def same_size(kit):
 
 
 def replace(kit):
-    """As editors and installers do, even with the same time and size."""
+    """Replaces the file as editors and installers do, even with the same time and size."""
     old = kit / "deep.py"
     (kit / "deep.new").write_text("text = 'new'\n")
     os.utime(kit / "deep.new", ns=(old.stat().st_atime_ns, old.stat().st_mtime_ns))
@@ -104,7 +103,7 @@ def test_a_library_that_is_gone_once_it_is_loaded_has_changed_if_it_is_a_package
 
 
 def test_what_imports_leave_in_a_package_is_no_change(make_agent, packages, tmp_path):
-    """Compiled files, at the first import; and what is no module."""
+    """These are compiled files, which the first import writes, and files that are not modules."""
     kit = make_kit(packages)
     agent = make_agent([script_of(tmp_path, "import kit.part; print(is_warm)\nimport decimal")],
                        PYTHONDONTWRITEBYTECODE="1")
@@ -115,7 +114,7 @@ def test_what_imports_leave_in_a_package_is_no_change(make_agent, packages, tmp_
 
 
 def test_a_folder_of_data_that_is_looked_for_as_a_package_is_none(make_agent, packages, tmp_path):
-    """transformers looks whether there is a package `datasets`, and finds the user's folder."""
+    """transformers checks whether there is a package `datasets`, and finds the user's folder."""
     kit = make_kit(packages)
     (kit / "part.py").write_text("import importlib.util\n"
                                  "found = importlib.util.find_spec('mydata') is not None\n")

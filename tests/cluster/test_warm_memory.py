@@ -1,4 +1,5 @@
-"""Spares are the first to go where a worker needs their memory; they come back when they may."""
+"""Spares are the first to go when a worker needs their memory; they come back when there is
+room."""
 
 import subprocess
 import sys
@@ -11,9 +12,9 @@ from tests.support import cgroups
 from tests.support.cluster import Program, wait_for
 
 LIMIT = 600_000_000
-KEPT = 64 << 20  # so much of it ddprun leaves free (launcher/warm/memory_watch.hpp)
+KEPT = 64 << 20  # ddprun keeps so much free (launcher/warm/memory_watch.hpp)
 
-# It holds as many bytes as the file says.
+# The worker holds as many bytes as the file says.
 SCRIPT = textwrap.dedent("""
     import os, sys, time
     import decimal
@@ -55,7 +56,7 @@ def test_spares_give_way_to_a_worker_that_grows(small_memory, cluster, tmp_path,
         "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "PYTHON_EXEC": str(tmp_path / "environment" / "bin" / "python")})
 
-    def want(text):  # whole, or not at all
+    def want(text):  # atomically
         (cluster.folder / "new").write_text(text)
         (cluster.folder / "new").rename(wanted)
 

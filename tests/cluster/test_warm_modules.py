@@ -1,5 +1,5 @@
-"""What was imported ahead comes into a warm worker's sight as its script imports it, with all that
-the import sets."""
+"""A module that was imported ahead becomes visible in a warm worker when its script imports it,
+with everything that the import sets."""
 
 import os
 import signal

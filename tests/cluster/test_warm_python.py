@@ -1,5 +1,5 @@
-"""The Python of warm workers by itself: a spare that runs the script is what a worker that was
-started cold is, and where it cannot be it executes the command."""
+"""The Python of warm workers by itself: a spare that runs the script behaves like a worker that was
+started cold; if it cannot, it executes the command."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.support.warm_python import environment, learnt, make_agent, packages,
 
 PROBE = ROOT / "tests" / "support" / "warm_probe.py"
 RUN_PATH = ("import runpy, sys; del sys.argv[0]; "
-            "runpy.run_path(sys.argv[0], run_name=\"__main__\")")  # as ddprun has it
+            "runpy.run_path(sys.argv[0], run_name=\"__main__\")")  # as ddprun does it
 FORMS = {"script": [PROBE], "module": ["-m", "tests.support.warm_probe"],
          "run-path": ["-c", RUN_PATH, PROBE]}
 
@@ -80,7 +80,7 @@ def test_a_script_ends_as_it_does(make_agent, tmp_path, how):
 
 
 def test_a_list_that_is_wrong_imports_nothing_that_is_not_installed(make_agent, packages, tmp_path):
-    """It may have been written by anybody, in the cache of the user."""
+    """Anything may have written it, because it lies in the user's cache."""
     own = tmp_path / "own"
     (own / "editable").mkdir(parents=True)
     touch = f"open({str(tmp_path / 'touched')!r}, 'w')\n"
@@ -141,7 +141,7 @@ def test_an_edited_script_is_started_cold(make_agent, tmp_path):
     assert ended.reported == f"{script} has changed since the imports were made"
 
 
-# A package that fixes what a variable is as it is imported.
+# A package that reads a variable while it is imported.
 FIXING = "import os\nfixed = os.environ.get('CHOSEN')\n"
 
 
@@ -227,7 +227,7 @@ def test_what_a_script_chooses_by_its_rank_does_not_end_the_list(make_agent, pac
 
 
 def test_what_a_dropped_package_sets_for_cuda_does_not_end_the_list(make_agent, packages, tmp_path):
-    """As Lightning does, which reads its rank as it is imported."""
+    """Lightning does so, and reads its rank while it is imported."""
     (packages / "fabric.py").write_text("""if True:
         import os
         rank = os.environ["RANK"]
@@ -297,7 +297,8 @@ def test_what_must_not_be_forked_is_refused(make_agent, packages, tmp_path, text
     assert agent.load().startswith(f"refused {why}")
 
 
-# What a module can do to our own ones while the zygote imports it, to be a machine that is full.
+# What a module can do to our own modules while the zygote imports it, to simulate a machine that is
+# full.
 FULL = """
 import sys
 checks = sys.modules.get("ddprun_zygote_checks")
@@ -330,12 +331,12 @@ def test_memory_that_runs_short_later_makes_no_more_spares(make_agent, packages,
 @pytest.mark.parametrize("most, high, cached, begin", [
     ("8388608", "max", 0, "short 0 MiB are left"), ("max", "8388608", 0, "short 0 MiB are left"),
     ("9000000000", "max", 0, "ready "), ("9000000000", "8388608", 0, "short 0 MiB are left"),
-    # It is full of files that were read, which take nobody's place.
+    # Its memory is full of cached files, which take no memory from processes.
     ("8000000000", "max", 7999000000, "ready "),
 ])
 def test_the_limit_of_a_cgroup_is_a_limit_of_memory(make_agent, packages, tmp_path, most, high,
                                                     cached, begin):
-    """Its folders and files, as a kernel shows them."""
+    """Its folders and files are as a kernel shows them."""
     own = tmp_path / "cgroup"
     own.write_text("0::/job/step\n")
     root = tmp_path / "sys"
@@ -354,7 +355,7 @@ def test_the_limit_of_a_cgroup_is_a_limit_of_memory(make_agent, packages, tmp_pa
 
 
 def test_what_waits_is_the_first_to_go_when_memory_runs_out(make_agent, tmp_path):
-    """And what it becomes is as the others: warm, or by executing its command."""
+    """What it becomes is like other workers, whether it is warm or executes its command."""
     shown = "print(is_warm, open('/proc/self/oom_score_adj').read())"
     agent = make_agent([script_of(tmp_path, f"import decimal; {shown}")])
     learnt(agent)
@@ -368,7 +369,7 @@ def test_what_waits_is_the_first_to_go_when_memory_runs_out(make_agent, tmp_path
     assert ended.out == f"False {before}\n"
 
 
-# The driver's library, as far as it is asked here.
+# The driver's library, as far as it is used here.
 DRIVER = "int cuDeviceGetCount(int* count) { *count = 0; return ANSWER; }\n"
 
 
@@ -390,7 +391,7 @@ def test_imports_that_have_touched_cuda_are_not_forked(make_agent, packages, tmp
     assert agent.load().startswith(begin)
 
 
-# A library is called in each process that is forked.
+# The library is called in each forked process.
 AT_FORK = """
 import os, signal, sys
 checks = sys.modules.get("ddprun_zygote_checks")
@@ -418,7 +419,7 @@ def test_imports_after_which_a_fork_does_not_live_are_not_forked(make_agent, pac
     assert agent.load() == f"refused {why}"
 
 
-# It looks like numpy, with which a canary computes.
+# It looks like numpy, with which a canary process computes.
 COMPUTING = """
 import os, signal, sys
 checks = sys.modules.get("ddprun_zygote_checks")

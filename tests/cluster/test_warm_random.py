@@ -1,5 +1,5 @@
-"""Random numbers, and what else differs between processes by chance or by their rank: a warm worker
-has what it would have, were it started cold, whatever its packages draw as they are imported."""
+"""Random numbers, and what else differs between processes by chance or by rank: a warm worker has
+what it would have if it were started cold, whatever its packages draw while they are imported."""
 
 import os
 import shutil
@@ -45,7 +45,7 @@ def test_a_package_that_seeds_leaves_the_same_numbers(make_agent, packages, tmp_
     ("rich.style", "", "random.seed(5)")])
 def test_what_only_another_rank_imports_leaves_the_numbers_alone(make_agent, packages, known,
                                                                 tmp_path, package, before, after):
-    """Until it is imported here as well, if by something that needs it."""
+    """They stay the same until it is imported here as well, even if by a module that needs it."""
     (packages / "seeding.py").write_text("import random\nrandom.seed(7)\n")
     (packages / "needing.py").write_text(f"import {package}\n")
     agent = make_agent([script_of(tmp_path, f"""
@@ -130,7 +130,7 @@ def test_a_state_that_is_not_each_times_is_no_seed(make_agent, packages, tmp_pat
     assert agent.warm().err != agent.warm().err
 
 
-# As far as a canary computes with it. Its seed is the system's, of 53 bits.
+# numpy as far as a canary computes with it. The system supplies its seed, which has 53 bits.
 TORCH = """
 import os
 class State(tuple):
@@ -219,7 +219,7 @@ def test_a_script_whose_imports_are_recorded_finds_random_as_always(make_agent, 
     assert agent.cold(is_recorded=True).out == agent.cold().out != ""
 
 
-# Numbers are known in advance from a seed on, whoever has given it.
+# From a seed on, numbers are known in advance, whatever has set it.
 @pytest.mark.parametrize("before", [
     "random.seed(7)", "random.setstate(random.Random(7).getstate())", "import seeding"])
 @pytest.mark.parametrize("text", ["import random\ndrawn = random.random()\n",
@@ -244,7 +244,8 @@ def test_what_draws_from_a_seeded_generator_is_dropped(make_agent, packages, tmp
 
 @pytest.mark.parametrize("first", ["import random, owning", "import owning, random"])
 def test_generators_of_a_packages_own_are_each_workers_own(make_agent, packages, tmp_path, first):
-    """As sympy has them; but for those whose numbers the package has chosen."""
+    """sympy has such generators. Those for which the package has chosen the numbers are an
+    exception."""
     (packages / "owning.py").write_text(
         "import random\nown, fixed, late = random.Random(), random.Random(3), random.Random()\n"
         "late.seed(4)\ndraw = own.random\n")
@@ -293,7 +294,8 @@ named, keyed = Named(), Keyed()
     "import random\nown = random.Random()\nname = own.random()\nown.seed(3)\n"])
 def test_a_package_that_sets_or_uses_its_own_generators_is_dropped(make_agent, packages, tmp_path,
                                                                   text):
-    """Whether a state is chosen, or that of another one, cannot be told; and a number may stay."""
+    """It cannot be known whether a state was chosen or is that of another generator, and a number
+    may be kept."""
     (packages / "owning.py").write_text(text)
     agent = make_agent([script_of(tmp_path, """
         import random, owning, decimal
@@ -379,7 +381,7 @@ def test_of_several_packages_that_are_dropped_only_what_needs_them_goes(make_age
 
 @pytest.fixture
 def with_numpy(packages):
-    """The numpy of these tests, as one that is installed there."""
+    """Makes the numpy of these tests look installed there."""
     numpy = pytest.importorskip("numpy", reason="numpy is not installed here")
     installed = Path(numpy.__file__).parent
 
@@ -444,7 +446,7 @@ def test_what_draws_from_numpys_seeded_generator_is_dropped(make_agent, packages
     assert agent.warm().out == cold.out.replace("False", "True")
 
 
-# As rich, transformers, Lightning and its metrics have it.
+# rich, transformers, Lightning and torchmetrics do this.
 KNOWN = {
     "rich/style.py": "from itertools import count\nfrom random import getrandbits\n"
                      "_id_generator = count(getrandbits(24))\n",

@@ -1,5 +1,5 @@
-"""The Python of warm workers with PyTorch: what a script that trains can see is what it sees cold,
-and figures are the same."""
+"""The Python of warm workers with PyTorch: a script that trains sees the same as in a cold start,
+and computes the same numbers."""
 
 import json
 import os
@@ -35,7 +35,8 @@ def make_agent():
 
 @pytest.mark.parametrize("threads", ["1", None, pytest.param("2", marks=pytest.mark.slow)])
 def test_a_script_that_trains_sees_no_difference(make_agent, threads):
-    """Nor where its imports are recorded. What rank 0 has more is the same with any threads."""
+    """It sees none while its imports are recorded, either. What rank 0 has in addition does not
+    depend on threads."""
     agent = make_agent([PROBE], OMP_NUM_THREADS=threads)
     ends = [agent.cold(is_recorded=True, RANK="1")]
     assert agent.load().startswith("ready ")
@@ -48,8 +49,8 @@ def test_a_script_that_trains_sees_no_difference(make_agent, threads):
     for one in seen:
         assert not differing(one["same"], {name: most[name] for name in one["same"]})
     for own in zip(*(one["own"] for one in seen)):
-        assert len(set(own)) == len(seen), own  # each draws for itself
-    # What breakpoint() finds at its standard input's end, and what that ends in.
+        assert len(set(own)) == len(seen), own  # each draws its own
+    # What breakpoint() reads when standard input ends, and the error that follows.
     rest = [(end.status, end.out.splitlines()[1:], end.err) for end in ends]
     assert rest[1:] == [rest[0]] * (len(ends) - 1)
     assert rest[0][0] == 1 and "bdb.BdbQuit" in rest[0][2]

@@ -1,4 +1,4 @@
-"""The wheel: pip brings the programs beside the environment's Python, and they start its jobs."""
+"""The wheel: pip installs the programs beside the environment's Python, and they start its jobs."""
 
 import os
 import re
@@ -32,9 +32,9 @@ def pip_install(python, *what):
 
 @pytest.fixture(scope="module")
 def environment(wheel, tmp_path_factory):
-    """A fresh virtual environment with nothing but the wheel."""
+    """A new virtual environment with nothing but the wheel."""
     folder = tmp_path_factory.mktemp("wheel") / "venv"
-    # pip of the test's own Python: one of its own takes a quarter of a minute.
+    # The pip is that of the test's Python, because installing one takes a quarter of a minute.
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True,
                    timeout=LIMIT)
     pip_install(sys.executable, "--prefix", folder, wheel)
@@ -108,13 +108,13 @@ def test_a_pytorch_job_runs_from_the_wheel(cluster, tmp_path, environment):
 
 
 def test_a_job_runs_with_the_python_beside_the_program(cluster, tmp_path, environment):
-    """As with torchrun: nobody has to activate an environment whose program they name."""
+    """As with torchrun, an environment need not be activated if its program is named."""
     expected = in_environment(environment)
     assert run_job(cluster, tmp_path, [environment / "bin/ddprun"]) == expected
     # Nor does another one that is active take its place,
     other = {"PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin", "VIRTUAL_ENV": sys.prefix}
     assert run_job(cluster, tmp_path, [environment / "bin/ddprun"], other) == expected
-    # unless it is asked for, or the program was found by a link of somebody's own.
+    # unless it is asked for, or the program was found through a link that the user has made.
     asked = {"PYTHON_EXEC": sys.executable}
     assert run_job(cluster, tmp_path, [environment / "bin/ddprun"], asked) == (
         in_environment(sys.prefix))
@@ -155,7 +155,7 @@ def test_pip_of_an_old_system_takes_the_wheel_and_runs_a_job(cluster, tmp_path, 
     root = old_root.make(tmp_path / "root")
     (root / wheel.name).write_bytes(wheel.read_bytes())
     (root / "job.py").write_text(SCRIPT)
-    # Its pip is from before the names of PEP 600 were all known: it has to take this one.
+    # Its pip is too old to know all names of PEP 600, but has to accept this one.
     line = (f"python3 -m venv /venv && /venv/bin/pip install --no-index /{wheel.name} && "
             "exec /venv/bin/ddprun --standalone --nproc-per-node 2 /job.py")
     job = Program(cluster, "job", old_root.inside(root, "sh", "-ec", line))

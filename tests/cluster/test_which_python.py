@@ -1,4 +1,4 @@
-"""Which Python runs a script: that which `python` means in the shell that starts ddprun."""
+"""Which Python runs a script: the one that `python` means in the shell that starts ddprun."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ REAL = str(Path(sys.executable).resolve())
 
 @pytest.fixture
 def folders(tmp_path):
-    """Environments as their tools make them, each with a Python that says which one it is."""
+    """Environments as their tools make them, each with a Python that prints which one it is."""
     for name, programs in (("venv", ("python", "python3")), ("conda", ("python", "python3")),
                            ("module", ("python3",)), ("own", ("python",)),
                            ("shims", ("python", "python3"))):
@@ -27,7 +27,7 @@ def folders(tmp_path):
 
 
 ACTIVE = {
-    # Folders of PATH, the first first; and what else the tools set.
+    # The folders of PATH in order, and what else the tools set.
     "a venv": (["venv"], {"VIRTUAL_ENV": "venv"}, "venv"),
     "conda": (["conda"], {"CONDA_PREFIX": "conda"}, "conda"),
     "conda within a venv": (["conda", "venv"],
@@ -37,7 +37,7 @@ ACTIVE = {
     "pyenv": (["shims", "conda"], {"PYENV_VERSION": "3.12"}, "shims"),
     "a module": (["module"], {"LOADEDMODULES": "python/3.12"}, "module"),
     "a person's own": (["own", "module"], {}, "own"),
-    # By a unit file, or sudo: no shell has put it into PATH.
+    # It was started by a unit file or by sudo, so no shell has put it into PATH.
     "a venv that PATH does not have": ([], {"VIRTUAL_ENV": "venv"}, "venv"),
     "PYTHON_EXEC": (["venv"], {"VIRTUAL_ENV": "venv", "PYTHON_EXEC": "conda/bin/python"}, "conda"),
 }
@@ -58,7 +58,7 @@ def test_python_is_that_of_the_shell(folders, what):
     done = subprocess.run([BIN / "ddprun", "--standalone", script], env=environment, text=True,
                           capture_output=True, timeout=LIMIT, check=False)
     assert (done.returncode, done.stdout) == (0, expected + "\n"), done
-    if path:  # the measure
+    if path:  # what is expected
         ask = "$(command -v python || command -v python3) which.py"
         shell = subprocess.run(["bash", "-c", ask], env=environment, cwd=folders, text=True,
                                capture_output=True, timeout=LIMIT, check=True)

@@ -34,7 +34,7 @@ def starts_of(cluster, node):
 
 
 def killed_in_its_second_round(cluster, port):
-    """One restart of job A is used, then all of it dies at once."""
+    """One restart of job A is used; then all its processes die at once."""
     first = alone(cluster, "a", port, script(cluster, "train_a.sh"))
     cluster.started(1, 1)
     cluster.order(0, "exit 1")
@@ -52,7 +52,7 @@ def test_what_is_left_of_a_job_is_told_that_another_one_has_its_place(cluster):
     cluster.started(1, 2)
     first[0].kill()
     first[0].wait()
-    # Other arguments on the second node: that is one job all the same.
+    # The second node has other arguments, but it is the same job.
     second = [static_node(cluster, f"b-{rank}", rank, port,
                           [*script(cluster, "train_b.sh"), f"--lr=0.{rank}"]) for rank in (0, 1)]
     assert first[1].wait() == 68

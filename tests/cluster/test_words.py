@@ -1,5 +1,5 @@
-"""ddprun's own words: who is where, when, in which form, what is left to know at the end, and the
-command that is told what happens."""
+"""ddprun's own lines: which rank is where, their time and form, the summary at the end, and the
+command of --on-event."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def start(cluster, name, *options, script="exit 0", workers=2, environment=None)
 
 
 def all_of(cluster, ranks):
-    """Goes on when all ranks have come here, so that none is stopped before."""
+    """Goes on when all ranks have reached this, so that none is stopped earlier."""
     there = cluster.folder / "there"
     return f"""touch {there}.$RANK
         for rank in $(seq 0 {ranks - 1}); do
@@ -67,7 +67,7 @@ def test_one_node_is_said_in_short(cluster):
 
 
 def test_debug_names_processes_and_their_command_once(cluster):
-    # The agent names the processes when all run, so none may end before.
+    # The agent names the processes when all of them run, so none may end before that.
     script = f"until [ -e {cluster.folder}/named ]; do sleep 0.05; done; {FAILS_ONCE}"
     job = start(cluster, "a", "--log-level=debug", "--max-restarts=1", script=script)
     job.says(r"rank 0 \(local rank 0\) is process \d+\n")
@@ -135,7 +135,7 @@ def test_the_end_of_a_run_that_had_failures_sums_it_up(cluster):
 
 
 def events_in(folder):
-    """What the hook was told, in order."""
+    """The events that the command got, in order."""
     return [json.loads(file.read_text())
             for file in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)]
 
@@ -143,7 +143,7 @@ def events_in(folder):
 def test_a_hook_is_told_what_happens(cluster, tmp_path):
     told = tmp_path / "told"
     told.mkdir()
-    # Which file is whose: by its process.
+    # A file is assigned to its process by the pid.
     hook = f"cat > {tmp_path}/$$ && mv {tmp_path}/$$ {told}/$$; echo heard"
     job = start(cluster, "a", "--on-event", hook, "--rdzv-id=job9", "--max-restarts=1",
                 script=FAILS_ONCE)
@@ -161,7 +161,7 @@ def test_a_hook_is_told_what_happens(cluster, tmp_path):
 
 
 def test_a_hook_is_never_in_the_way(cluster, tmp_path):
-    # It hangs while rounds come and go; at the end it is killed, with what it has started.
+    # The command hangs while rounds come and go; at the end it is killed, with what it has started.
     hook = f"touch {tmp_path}/hangs; sleep 1000 & sleep 1000"
     job = start(cluster, "a", "--on-event", hook, "--max-restarts=1",
                 script=f"until [ -e {tmp_path}/hangs ]; do sleep 0.05; done; {FAILS_ONCE}")
@@ -174,7 +174,7 @@ def test_a_hook_is_never_in_the_way(cluster, tmp_path):
 
 
 def test_what_a_hook_leaves_in_a_session_of_its_own_is_no_workers(cluster, tmp_path):
-    # As ssh does that keeps a connection for the next time.
+    # ssh does this if it keeps a connection for later use.
     wait = f"until [ -e {tmp_path}/left ]; do sleep 0.05; done"
     hook = (f"[ -e {tmp_path}/left ] || setsid sh -c 'touch {tmp_path}/left; exec sleep 1000.125' "
             f">/dev/null 2>&1 & {wait}")

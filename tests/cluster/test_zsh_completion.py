@@ -1,4 +1,4 @@
-"""`--print-completion zsh` in a zsh with a terminal: what a person's line becomes at TAB."""
+"""`--print-completion zsh` in a zsh with a terminal: what TAB makes of a person's line."""
 
 import re
 import shutil
@@ -9,7 +9,7 @@ import pytest
 from tests.support.cluster import BIN, wait_for
 from tests.support.terminal import Terminal
 
-# Ctrl-X d tells the line, Ctrl-X n how many words there are to choose from, in a file.
+# Ctrl-X d writes the line to a file, Ctrl-X n the number of words to choose from.
 SETUP = r"""
 fpath=($PWD/functions $fpath)
 autoload -Uz compinit && compinit -u -d $PWD/dump
@@ -24,7 +24,7 @@ tell ready
 
 
 class Zsh:
-    """A shell that has read the completion as it is installed for all."""
+    """A shell that has loaded the completion as it is installed for all users."""
 
     def __init__(self, cluster, folder):
         self.answer_file = folder / "answer"
@@ -92,7 +92,7 @@ def test_zsh_has_every_option_and_none_for_the_script(zsh):
     assert len(set(zsh.options)) == len(zsh.options) > 80
     assert zsh.words("ddprun --") == len(zsh.options)
     assert zsh.words("ddprun --rdzv-backend=") == 2
-    # What stands behind the script is the script's.
+    # Words after the script belong to the script.
     assert zsh.words("ddprun train.py --n") == 0
     assert "command not found" not in zsh.terminal.text()
     assert "_arguments:" not in zsh.terminal.text(), zsh.terminal.text()
