@@ -1,7 +1,7 @@
-"""Command lines that people and their schedulers have for torchrun, as they are typed or generated:
-both launchers run each, and the workers must see the same.
+"""Command lines that people and schedulers use for torchrun, as they are typed or generated. Both
+launchers run each of them, and the workers must see the same.
 
-`{port}` is a free one, `{node}` the number of the node. The script and its arguments come behind.
+`{port}` is a free port, `{node}` the number of the node. The script and its arguments follow.
 """
 
 import shlex
@@ -16,8 +16,8 @@ class Line:
     variables: dict = field(default_factory=dict)
     nodes: int = 1
     script: str = "{probe} --epochs 3 -- local=${local_rank}"
-    differs: frozenset = frozenset()  # variables of workers, beside those that always do
-    refused: bool = False  # by both
+    differs: frozenset = frozenset()  # workers' variables, in addition to those that always differ
+    refused: bool = False  # by both launchers
 
     def typed(self, node, fills):
         """The command line and the variables of a node."""
@@ -35,12 +35,12 @@ ALONE = frozenset(NO_ID | NO_ADDRESS | NO_LOGS)
 MEET = "--rdzv_backend c10d --rdzv_endpoint 127.0.0.1:{port} --rdzv_id app"
 STATIC = "--nnodes=2 --nproc_per_node=1 --node_rank={node} --master_addr=127.0.0.1 " \
          "--master_port={port}"
-# In the static form all have one address, and in c10d each launcher finds its own.
+# In the static form all nodes have one address; with c10d each launcher finds its own.
 AT_AN_ENDPOINT = frozenset(NO_ADDRESS | NO_LOGS)
 AT_THE_MASTER = frozenset(NO_LOGS)
 
 LINES = {
-    # dist.ddp's: `torchrun` and these, by bash -c.
+    # The line of dist.ddp: `torchrun` with these, run by bash -c.
     "TorchX, one replica": Line(
         "--rdzv_backend c10d --rdzv_endpoint localhost:0 --rdzv_id app --nnodes 1 "
         "--nproc_per_node 2 --tee 3 --role ''", differs=AT_AN_ENDPOINT),
@@ -68,7 +68,7 @@ LINES = {
     "accelerate, two machines": Line(
         "--nnodes 2 --nproc_per_node 1 --node_rank {node} --rdzv_backend static --rdzv_conf '' "
         "--rdzv_endpoint 127.0.0.1:{port} --max_restarts 0", nodes=2, differs=AT_THE_MASTER),
-    # One variable of a batch script for both ports.
+    # A batch script uses one variable for both ports.
     "one port for the endpoint and the master": Line(
         f"{MEET} --nnodes 2 --node_rank {{node}} --master_addr 127.0.0.1 --master_port {{port}}",
         nodes=2, differs=AT_AN_ENDPOINT),

@@ -3,13 +3,14 @@ import pathlib
 import signal
 import sys
 
-# PyTorch's client prints a C++ backtrace for each time-out that these tests provoke.
+# Otherwise PyTorch's client prints a C++ backtrace for each time-out that these tests provoke.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
 os.environ.setdefault("TORCH_SHOW_CPP_STACKTRACES", "0")
-# PyTorch's client looks up the name of each address that it connects to. Where the resolver does
-# not always answer, a lost query need not cost 5 s.
+# PyTorch's client looks up the name of each address that it connects to. If the resolver does not
+# always answer, a lost query should not cost 5 s.
 os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")
-# A shell starts its background jobs with these ignored, and so would all that the tests start be.
+# A shell starts its background jobs with these signals ignored, and the processes that the tests
+# start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -39,7 +40,7 @@ def store(server):
 def cluster(tmp_path):
     made = Cluster(tmp_path)
     yield made
-    # They end by themselves, behind a torchrun and behind an agent.
+    # They end by themselves after a torchrun or an agent has ended.
     wait_for("Python's resource trackers and our guardians to be gone",
              lambda: not any("resource_tracker" in line or "ddp-guardian" in line
                              for line in made.marked().values()))
@@ -51,7 +52,7 @@ def cluster(tmp_path):
 
 @pytest.fixture(scope="session")
 def torchrun():
-    """Starts torchruns that need not import PyTorch."""
+    """Starts torchrun processes that need not import PyTorch."""
     server = ForkServer()
     yield server
     server.close()

@@ -184,5 +184,5 @@ def main():
 
 
 main()
-# See examples/01_snapshot_resume/train.py: while Python winds down, Gloo may abort it.
+# See examples/01_snapshot_resume/train.py: Gloo may abort Python while it shuts down.
 os._exit(0)

@@ -1,6 +1,6 @@
-"""Random operations on a store, and their replies in a form that two servers can be compared by.
+"""Random operations on a store, and their replies in a form in which two servers can be compared.
 
-Left out are the quirks of the reference that ours does not share, each named where it is avoided.
+Quirks of the reference that ours does not share are left out; each is named where it is avoided.
 """
 
 import random
@@ -10,7 +10,7 @@ import torch.distributed as dist
 import torch_versions
 from store_client import PATIENCE
 
-BRIEFLY = timedelta(milliseconds=15)  # for what does not come
+BRIEFLY = timedelta(milliseconds=15)  # for keys that do not come
 KEYS = [f"k{index}" for index in range(8)] + ["", "a/b", "\u00e4"]
 QUEUES = ["q0", "q1"]
 VALUES = ["", "0", "1", "-5", "12abc", " 7", "x", "value" * 300, "y" * 5000]
@@ -21,8 +21,8 @@ WEIGHTS = {
 }  # fmt: skip
 if torch_versions.has("barrier"):
     WEIGHTS["barrier"] = 3
-NEVER = 1 << 50  # so many never come to a barrier
-WHOLE_STORE = ("num_keys", "list_keys")  # what others do shows in their replies
+NEVER = 1 << 50  # so many clients never come to a barrier
+WHOLE_STORE = ("num_keys", "list_keys")  # their replies depend on what other clients do
 WRITES = ("set", "append", "multi_set", "queue_push")  # have no reply
 
 
@@ -38,11 +38,12 @@ def reply_of(store, name, arguments):
 
 
 def hurried(store, name, arguments):
-    """The same of keys that nobody else changes: waits briefly for what is missing."""
+    """The same for keys that no other client changes: waits only briefly for those that are
+    missing."""
     if name not in ("get", "multi_get", "queue_pop", "wait"):
         return reply_of(store, name, arguments)
     keys, *rest = arguments
-    # A slow server must not make a key that is there look missing.
+    # A slow server must not make an existing key look missing.
     there = store.check([keys] if isinstance(keys, str) else keys)
     limit = PATIENCE if there else BRIEFLY
     store.set_timeout(limit)
@@ -71,14 +72,15 @@ class Draw:
             self.note(full, value)
             return name, (key, value)
         if name in ("add", "barrier"):
-            # Counting in text that is no number closes the connection in both: a test of its own.
+            # Adding to text that is not a number closes the connection in both, which has its own
+            # test.
             if full in self.text:
                 return "check", ([key],)
             if name == "barrier":
                 return name, (key, NEVER, BRIEFLY)  # play.py has barriers that open
             return name, (key, self.random.randint(-9, 9))
         if name == "compare_set":
-            # What is stored is known only to the server.
+            # Only the server knows what is stored.
             self.text.add(full)
             return name, (key, pick(VALUES), value)
         if name == "append":

@@ -1,10 +1,10 @@
 """A play is what several clients do on one store at the same time, drawn from one seed.
 
-Replies are determined although the clients race. Each scene mixes short threads of steps: work on
-keys of one's own, hand-overs (one sets, others wait), a queue with one producer and one consumer,
+Replies are determined although the clients race. Each scene mixes short threads of steps: work on a
+client's own keys, hand-overs (one sets, others wait), a queue with one producer and one consumer,
 and races of which only the set of all replies is determined: counters, an election and a lock by
-COMPARE_SET, deletes, appends, a drained queue. Every client takes its steps in the one order in
-which they were drawn, so that nobody waits for what comes behind its own wait. Between scenes all
+COMPARE_SET, deletes, appends, a drained queue. Every client takes its steps in the order in which
+they were drawn, so that none waits for a step that comes after its own wait. Between scenes all
 meet at a barrier made of ADD, SET and WAIT, and then read what the races have left behind.
 """
 
@@ -15,20 +15,20 @@ import torch_versions
 from operations import BRIEFLY, VALUES, WHOLE_STORE, Draw
 from store_client import PATIENCE
 
-# What client `who` does. Where `group` is set, the replies of all its steps are compared as one
-# sorted list: which client got which of them is not determined.
+# What client `who` does. If `group` is set, the replies to all steps of the group are compared as
+# one sorted list, because it is not determined which client gets which.
 Step = namedtuple("Step", "who action arguments group")
 
 
 class Scene:
-    """Threads of steps, merged at random."""
+    """Threads of steps that are merged at random."""
 
     def __init__(self, source, number, clients):
         self.random = source
         self.number = number
         self.clients = clients
         self.threads = []
-        self.after = []  # once all have met again
+        self.after = []  # steps for when all have met again
 
     def name(self, word):
         return f"shared/{self.number}/{word}{len(self.threads)}"
@@ -64,7 +64,7 @@ class Scene:
         self.threads.append(steps)
 
     def meeting(self):
-        """Several give a key each; some wait for all of them."""
+        """Several clients set a key each; some wait for all of them."""
         base, givers = self.name("meet"), self.some()
         keys = [f"{base}/{who}" for who in givers]
         steps = [Step(who, "call", ("set", f"{base}/{who}", str(who)), None) for who in givers]
@@ -85,7 +85,7 @@ class Scene:
         self.after += self.all_do("call", "queue_len", queue)
 
     def given_up(self):
-        """Waits that time out now, for a key that comes in between the scenes."""
+        """Waits that time out now, for a key that is set between the scenes."""
         key = self.name("late")
         self.threads.append([
             Step(who, "call", ("wait", [key], BRIEFLY), None) for who in self.some()
@@ -94,7 +94,7 @@ class Scene:
         self.after += self.all_do("call", "get", key)
 
     def quitter(self):
-        """A connection that is cut in the middle of a wait; the key comes later."""
+        """A connection is cut in the middle of a wait; the key comes later."""
         key = self.name("quit")
         who = self.random.randrange(self.clients)
         self.threads.append([Step(who, "quit_waiting", (key,), None)])
@@ -137,13 +137,15 @@ class Scene:
         self.after += self.all_do("words", key)
 
     def barrier(self):
-        """When the others have ended their threads: a client waits here for what comes behind."""
+        """Comes when the others have ended their threads, because a client waits here for later
+        steps."""
         key = self.name("barrier")
         self.after += self.all_do("call", "barrier", key, self.clients, PATIENCE)
         self.after += self.all_do("call", "get", key)
 
     def drain(self):
-        """Many take from a queue that is full when they begin: each item goes to one of them."""
+        """Many take from a queue that is full when they begin, and each item goes to one of
+        them."""
         queue = self.name("drain")
         maker = self.random.randrange(self.clients)
         self.threads.append([
@@ -169,7 +171,7 @@ def draw_play(seed, clients, operations):
             scene.own_work(who, draws[who], each)
         for race in source.sample(RACES, 6):
             getattr(scene, race)()
-        # A meeting makes no key before the last has come, so that all count the same keys.
+        # A meeting creates no key before the last client has come, so that all count the same keys.
         for part in (scene.steps(), scene.after, scene.all_do("census")):
             steps += part
             steps += scene.all_do("meet", meetings, clients, group=f"meeting {meetings}")

@@ -1,6 +1,6 @@
 """Plays a play (play.py) on one server: each client is a process, forked from this one.
 
-Processes, for PyTorch's queue calls hold Python's lock while they wait.
+They are not threads, because PyTorch's queue calls hold Python's lock while they wait.
 """
 
 import multiprocessing
@@ -22,7 +22,7 @@ class Client:
         self.shared = connect(port)
         self.prefix = f"own/{who}/"
         own = connect(port)
-        # The same keys seen four ways: from own/0/ and through two kinds of prefix.
+        # The same keys seen in four ways: from own/0/ and through two kinds of prefix.
         clone = own.clone()
         prefixed = dist.PrefixStore(f"own/{who}", connect(port))
         nested = dist.PrefixStore(str(who), dist.PrefixStore("own", clone))
@@ -47,8 +47,8 @@ class Client:
         return reply_of(self.shared, name, arguments)
 
     def consume(self, queue):
-        # A connection for each queue: PyTorch's server takes who was once woken by a push for a
-        # waiter still, and wakes it at the next push from whatever it waits for by then.
+        # Each queue has a connection of its own: PyTorch's server still treats a client that a push
+        # has woken as a waiter, and at the next push ends whatever wait the client is in by then.
         if queue not in self.consumers:
             self.consumers[queue] = connect(self.port)
         return reply_of(self.consumers[queue], "queue_pop", (queue,))
@@ -57,7 +57,7 @@ class Client:
         return connect(self.port).add(self.prefix + "visits", 1)
 
     def quit_waiting(self, key):
-        """Asks for a key, as PyTorch's client does, and cuts the connection."""
+        """Waits for a key, as PyTorch's client does, and cuts the connection."""
         with wire.connect(self.port, wire.VALIDATE + wire.PING) as quitter:
             pong = wire.hear(quitter, 4)
             quitter.sendall(wire.wait(b"/" + key.encode()))
@@ -68,7 +68,7 @@ class Client:
         return winner == self.who.encode(), winner == self.shared.get(key)
 
     def increase(self, key, times):
-        """Adds one, `times` times, by COMPARE_SET alone."""
+        """Adds one, `times` times, with nothing but COMPARE_SET."""
         seen = ""
         while times:
             wanted = str(int(seen or 0) + 1)
@@ -78,11 +78,11 @@ class Client:
         return "increased"
 
     def claimed(self, key, number):
-        """True for one client: two that want the same number are told the same."""
+        """True for one client only: two that want the same number get the same reply."""
         return self.shared.add(f"{key}/{number}", 1) == 1
 
     def words(self, key):
-        """What each client has appended, in its order."""
+        """What each client has appended, in order."""
         found = {}
         for word in self.shared.get(key).decode().split():
             who, index = word.split(".")
@@ -119,7 +119,8 @@ def play_share(port, who, steps, answer):
 
 
 def play(port, steps, clients, limit):
-    """The replies to `steps`, in their order; for an unfinished client's steps, what it met."""
+    """The replies to `steps`, in order; for the steps of a client that did not finish, the error
+    that it met."""
     context = multiprocessing.get_context("fork")
     shares = [[step for step in steps if step.who == who] for who in range(clients)]
     pipes, processes = [], []

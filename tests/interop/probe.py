@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A worker that writes down what it was given, in DIR/RANK, where DIR is its last argument; and
-says a few lines on each stream."""
+"""A worker that writes what it was given into DIR/RANK, where DIR is its last argument, and prints
+a few lines on each stream."""
 
 import json
 import os
@@ -15,8 +15,9 @@ def status_of(name):
 
 
 def open_files():
-    """But the one that is open for looking."""
-    # Without the one by which ddprun asks a worker where it stands (launcher/evidence/README.md).
+    """The open files, except the one that is used to list them."""
+    # Without the handler by which ddprun asks a worker where it stands
+    # (launcher/evidence/README.md).
     return sorted(int(number) for number in os.listdir("/proc/self/fd")
                   if os.path.exists(f"/proc/self/fd/{number}")
                   and not os.readlink(f"/proc/self/fd/{number}").startswith("/memfd:ddprun-stack"))
@@ -41,7 +42,8 @@ facts = {
 rank = os.environ["RANK"]
 with open(os.path.join(sys.argv[-1], rank), "w") as to:
     json.dump(facts, to)
-# Each line is one write, and those of several workers do not mix: print() writes its end alone.
+# Each line is one write, so that lines of several workers do not mix; print() would write the
+# newline separately.
 for word in WORDS:
     sys.stdout.write(f"{rank} says {word}\n")
     sys.stderr.write(f"{rank} warns of {word}\n")

@@ -44,12 +44,12 @@ for line in sys.stdin:
 
 
 def pytorch_store():
-    """PyTorch's own server (libuv) in the place of ours."""
+    """PyTorch's own server (libuv) in place of ours."""
     return running([sys.executable, "-c", PYTORCH_STORE])
 
 
 def renew(server):
-    """Has the server begin again with an empty store."""
+    """Makes the server start again with an empty store."""
     server.stdin.write("renew\n")
     server.stdin.flush()
     answer = server.stdout.readline()

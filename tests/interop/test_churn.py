@@ -1,4 +1,5 @@
-"""Connections that come and go by the hundred thousand leave no memory and no descriptor behind."""
+"""Hundreds of thousands of connections that come and go leave no memory and no descriptor
+behind."""
 
 import collections
 import os
@@ -21,7 +22,7 @@ CONNECTIONS = {"ddprun-rendezvous": 100_000, "store_server": 30_000}
 WARM_UP = 10_000
 OPEN_AT_ONCE = 40
 LINES_MAX = 1000
-GROWTH_KB_MAX = 512  # 6 bytes of each of the daemon's connections
+GROWTH_KB_MAX = 512  # 6 bytes for each of the daemon's connections
 
 RESET = struct.pack("ii", 1, 0)  # no TIME_WAIT: there are only 28,000 ports to connect from
 
@@ -50,7 +51,7 @@ def server(request, tmp_path):
     process.connections = CONNECTIONS[request.param]
     process.port = int(re.findall(r"\d+", process.stdout.readline())[-1])
     yield process
-    process.stdin.close()  # the end of a store_server
+    process.stdin.close()  # this ends a store_server
     if request.param == "ddprun-rendezvous":
         process.terminate()
     assert process.wait(LIMIT) == 0
@@ -63,7 +64,8 @@ def ask_count(peer):
 
 
 def churn(port, count):
-    """Opens and closes so many of all kinds, a few open at any time; returns how many counted."""
+    """Opens and closes so many connections of all kinds, with a few open at any time; returns how
+    many clients counted."""
     counted = 0
     opened = collections.deque()
     for index in range(count):
@@ -81,7 +83,7 @@ def churn(port, count):
 
 
 def close(peer):
-    # What the server has closed already, a stranger, is no longer connected.
+    # A stranger that the server has closed already is no longer connected.
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
     peer.close()
 
@@ -91,8 +93,9 @@ def descriptors(process):
 
 
 def settled(process, witness, descriptors_wanted):
-    """Waits until the server has seen the last of the others go; its descriptors then."""
-    for _ in range(10_000):  # each asks the server something, and so gives it a turn
+    """Waits until the server has noticed that all others are gone; returns its number of
+    descriptors."""
+    for _ in range(10_000):  # each asks the server something, which makes its loop turn
         if descriptors(process) <= descriptors_wanted:
             break
         ask_count(witness)
@@ -112,7 +115,8 @@ def test_a_hundred_thousand_connections_leave_nothing_behind(server):
     grown = resident_kb(server.pid) - memory_before
     print(f"{memory_before} kB after {WARM_UP}, {grown} kB more after {server.connections}")
     assert grown <= GROWTH_KB_MAX
-    # No client was forgotten, nothing but the count was kept, and no half request was applied.
+    # Every client was counted, nothing but the count was kept, and no incomplete request was
+    # applied.
     assert ask_count(witness) == counted
     witness.sendall(wire.GET_NUM_KEYS)
     assert wire.hear_i64(witness) == 1
@@ -120,5 +124,5 @@ def test_a_hundred_thousand_connections_leave_nothing_behind(server):
     assert wire.hear_i64(witness) == 1
     assert wire.hear(witness, 8 + len(COUNT)) == wire.text(COUNT)
     witness.close()
-    # Tens of thousands of strangers are not worth a line each.
+    # Tens of thousands of strangers must not cause a line each.
     assert len(server.log.read_text().splitlines()) < LINES_MAX

@@ -1,5 +1,6 @@
-"""Command lines of schedulers, frameworks and batch scripts (command_lines.py), by torchrun and by
-ddprun: what the workers see, and the exit codes. And what a launcher has from its own parent."""
+"""Command lines of schedulers, frameworks and batch scripts (command_lines.py) under torchrun and
+under ddprun: what the workers see, and the exit codes. And what a launcher inherits from its own
+parent."""
 
 import json
 import shutil
@@ -20,7 +21,7 @@ LIMIT = 240
 
 
 class Seen:
-    """What came of a line: exit codes, and for each rank what it was given."""
+    """The result of a line: exit codes, and for each rank what it was given."""
 
     def __init__(self, cluster, line, name, port, start):
         folder = cluster.folder / name
@@ -66,7 +67,7 @@ def test_what_people_have_for_torchrun(cluster, torchrun, name):
         assert said.startswith("ddprun: ")
         return
     assert set(ours.codes + theirs.codes) == {0}, ours.errors + theirs.errors
-    # Which of two nodes comes first is by chance, at an endpoint.
+    # At an endpoint it is chance which of two nodes comes first.
     assert ours.given.keys() == theirs.given.keys() != set()
     for rank, facts in ours.given.items():
         wanted = theirs.given[rank]
@@ -78,7 +79,7 @@ def test_what_people_have_for_torchrun(cluster, torchrun, name):
         assert differ.keys() <= ALWAYS | ON_GPUS | line.differs, differ
 
 
-# Each has a reason that a batch system, a shell or a supervisor gives.
+# There is a batch system, a shell or a supervisor that causes each of these.
 SURROUNDINGS = textwrap.dedent("""
     import os, resource, signal, sys
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
@@ -128,7 +129,8 @@ def test_workers_inherit_what_torchruns_inherit(cluster):
         for signals in ("SigIgn", "SigBlk"):
             facts[signals] = signals_of(facts[signals])
         seen.append(facts)
-    # Ours is not handed on: whoever ignores it never hears how its own children ended.
+    # We do not pass this one on: a process that ignores it never learns how its own children have
+    # ended.
     assert signal.SIGCHLD in seen[1]["SigIgn"]
     seen[1]["SigIgn"].remove(signal.SIGCHLD)
     assert seen[0] == seen[1]

@@ -1,6 +1,6 @@
 """Several clients at the same time, on PyTorch's own server and on ours: every reply must be equal.
 
-A seed decides a play (play.py). A failure prints what repeats it. A long run:
+A seed decides a play (play.py). A failure prints how to repeat it. A long run:
 
   .venv/bin/python -m pytest tests/interop -k every_reply --rounds 1000 --operations 600
 """
@@ -13,7 +13,7 @@ from store_client import renew
 
 
 def judged(steps, replies):
-    """(what was done, reply) of each step; of a group's steps all replies together, sorted."""
+    """(operation, reply) of each step; for the steps of a group all replies together, sorted."""
     groups = collections.defaultdict(list)
     seen = []
     for step, reply in zip(steps, replies):

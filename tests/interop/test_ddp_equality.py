@@ -1,5 +1,5 @@
-"""The C++ DistributedDataParallel, and averages of weights, against PyTorch's own: the same seeds,
-data and model."""
+"""The C++ DistributedDataParallel, and averages of weights, compared with PyTorch's own: the same
+seeds, data and model."""
 
 import sys
 from pathlib import Path

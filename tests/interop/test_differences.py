@@ -1,7 +1,4 @@
-"""The differences to PyTorch's server that rendezvous/PROTOCOL.md names, seen on both servers.
-
-And what was taken for one: neither server looks up the names of its clients.
-"""
+"""The differences from PyTorch's server that rendezvous/PROTOCOL.md names, seen on both servers."""
 
 import collections
 import re
@@ -21,12 +18,12 @@ from wire import PATIENCE, PING, PONG, VALIDATE, text
 from tests.support.hosts import available
 
 ROOT = Path(__file__).resolve().parents[2]
-LONG_ENOUGH = 0.3  # to see that a stranger is left alone
+LONG_ENOUGH = 0.3  # to see that a stranger is not closed
 
 
 @pytest.fixture(params=["ours", "theirs"])
 def side(request, both):
-    """(is it ours, a fresh server)"""
+    """(whether it is ours, a new server)"""
     server = both[request.param == "theirs"]
     renew(server)
     return request.param == "ours", server
@@ -44,7 +41,7 @@ def validated(server):
 
 
 def hears(connection, size=1, limit=PATIENCE):
-    """What comes; b"" when the server has closed, None when nothing does."""
+    """What arrives; b"" if the server has closed, None if nothing does."""
     connection.settimeout(limit)
     try:
         return connection.recv(size, socket.MSG_WAITALL)
@@ -55,13 +52,13 @@ def hears(connection, size=1, limit=PATIENCE):
 
 
 def has_heard_nothing(connection):
-    """No byte stands before the answer to a PING, so none was sent before it."""
+    """No byte comes before the answer to a PING, so none was sent before it."""
     connection.sendall(PING)
     return hears(connection, 4) == PONG
 
 
 def has_waiter(server, connection, key):
-    """Sends a WAIT that the server has surely read when this returns."""
+    """Sends a WAIT that the server has certainly read when this returns."""
     connection.sendall(wire.wait(key))
     assert has_heard_nothing(connection)
 
@@ -70,7 +67,7 @@ def test_a_validate_in_two_segments(side):
     ours, server = side
     connection = raw(server)
     connection.sendall(VALIDATE[:3])
-    connect(server.port).check([])  # so that the server has read the first part alone
+    connect(server.port).check([])  # so that the server has read only the first part
     try:
         connection.sendall(VALIDATE[3:] + PING)
     except ConnectionError:
@@ -129,7 +126,8 @@ def test_the_barrier_of_newer_clients(side):
 
 
 def test_a_barrier_opens_for_those_that_it_counts(side):
-    """In PyTorch's server who waits for its key is one of it, and a write to the key opens it."""
+    """In PyTorch's server a client that waits for the barrier's key counts as one of its callers,
+    and a write to the key opens it."""
     ours, server = side
     if not ours and not torch_versions.has("barrier"):
         pytest.skip("the server of this PyTorch has no barriers")
@@ -147,7 +145,7 @@ def test_a_barrier_opens_for_those_that_it_counts(side):
 
 
 def test_a_value_grows_up_to_its_limit(side):
-    """64 MiB by APPEND; one request holds 8 MiB, in both."""
+    """The limit is 64 MiB with APPEND; in both servers one request holds 8 MiB."""
     ours, server = side
     store = connect(server.port)
     for _ in range(8):
@@ -162,9 +160,9 @@ def test_a_value_grows_up_to_its_limit(side):
     assert reply is (None if ours else True)
 
 
-# Runs a server in a network whose name service knows no name: prints how many were asked for while
-# a client connected, and then, so that this test can fail, for its own question. It has to answer:
-# after a question without an answer PyTorch's server asks no more.
+# Runs a server in a network whose name service knows no name. Prints how many queries came while a
+# client connected, and then, to show that queries are seen, for a query of its own. The name
+# service has to answer, because after a query without an answer PyTorch's server makes no more.
 PROBE = """
 import socket, struct, subprocess, sys, threading
 names = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -1,7 +1,7 @@
 """The same operations on PyTorch's own server and on ours: every reply must be equal.
 
-A seed decides the operations of several clients, which take turns; test_concurrent.py has clients
-that do not. A failure prints `--seed=N --operations=M`, which repeats it.
+A seed decides the operations of several clients, which take turns; in test_concurrent.py they do
+not. A failure prints `--seed=N --operations=M`, which repeats it.
 """
 
 import torch.distributed as dist
@@ -10,7 +10,7 @@ from store_client import connect, renew
 
 
 def views_of(port):
-    """Clients of one server: stores, a clone, a prefix; and what stands before their keys."""
+    """Clients of one server: stores, a clone, a prefix; and the prefix of their keys."""
     stores = [connect(port) for _ in range(3)]
     views = [*stores, stores[0].clone(), dist.PrefixStore("p", connect(port))]
     return views, ["", "", "", "", "p/"]

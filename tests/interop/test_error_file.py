@@ -1,5 +1,5 @@
 """The launcher's own TORCHELASTIC_ERROR_FILE, in which a scheduler reads why the job has failed:
-what ddprun leaves there, beside what torchrun leaves of the same script."""
+what ddprun leaves there, compared with what torchrun leaves for the same script."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.support.cluster import BIN, GO_ON, Program
 
 LIMIT = 240  # rank 1 imports PyTorch
 
-# Rank 1 fails in the way that it is told to; rank 0 waits to be stopped.
+# Rank 1 fails in the given way; rank 0 waits to be stopped.
 SCRIPT = """
     import atexit, json, os, signal, sys
 

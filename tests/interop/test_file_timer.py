@@ -1,4 +1,4 @@
-"""Timers that workers set by torch.distributed.elastic.timer, with PyTorch's own client; and what
+"""Timers that workers set with torch.distributed.elastic.timer, with PyTorch's own client; and what
 torchrun does with the same script."""
 
 import inspect
@@ -17,7 +17,7 @@ from tests.support.cluster import BIN, GO_ON, Program
 LIMIT = 240  # every worker imports PyTorch
 ENABLED = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
 
-# In its first attempt the last rank hangs in a timer of its own; the others have released theirs.
+# In the first attempt the last rank hangs while its timer runs; the others have released theirs.
 SCRIPT = """
     import os, signal, sys
     import torch.distributed.elastic.timer as timer
@@ -53,12 +53,12 @@ def test_a_worker_whose_timer_expires_is_killed_and_all_are_started_again(cluste
     job = start(cluster, SCRIPT, "--nproc-per-node=2", "--max-restarts=1",
                 "--report", cluster.folder / "report", arguments=["the step"])
     assert job.wait(LIMIT) == 0, job.err()
-    # 1.5 s, less what passes until it is heard.
+    # 1.5 s, less the time until it is received.
     cause = r'its timer "the step" expired after (1(\.[1-5])? s|\d00 ms)'
     assert re.search(rf"rank 1: {cause}; process \d+ gets SIGKILL$", job.err(), re.M), job.err()
     assert re.search(rf"\| here: rank 1 \(local rank 1\) killed by SIGKILL: {cause}$",
                      job.err(), re.M)
-    assert job.out().count("has trained") >= 2  # of the second attempt
+    assert job.out().count("has trained") >= 2  # in the second attempt
     reports = [json.loads(line) for line in (cluster.folder / "report").read_text().splitlines()]
     assert [one["outcome"] for one in reports] == ["failed", "succeeded"]
     assert reports[0]["root_cause"]["code"] == signal.SIGKILL
@@ -66,7 +66,7 @@ def test_a_worker_whose_timer_expires_is_killed_and_all_are_started_again(cluste
 
 
 def test_torchruns_agent_kills_itself_with_its_worker(cluster, torchrun):
-    """So does 2.15: no restart follows, whatever --max-restarts says."""
+    """Version 2.15 does so, too: no restart follows, whatever --max-restarts says."""
     if "os.getpid()" not in inspect.getsource(FileTimerServer._run_watchdog):
         pytest.skip("this version's lives on")
     path = cluster.folder / "train.py"
@@ -89,8 +89,8 @@ def test_without_restarts_the_run_ends_with_the_signal_as_its_cause(cluster):
     assert message["errorCode"] == -signal.SIGKILL
 
 
-# A worker that is no Python: what its pipe is told is known, and when. (torchrun and ddprun take $$
-# for $.)
+# A worker that is not Python, so that it is known what is written to its pipe, and when. (torchrun
+# and ddprun turn $$ into $.)
 TALKER = """
     say() { printf '{"version": 1, "pid": %d, "scope_id": "%s", "expiration_time": %s, '\\
 '"signal": %d}\\n' $1 $2 $3 $4 > $TORCHELASTIC_TIMER_FILE; }
@@ -117,7 +117,7 @@ def test_garbage_and_timers_of_strangers_cost_a_line_each_and_nothing_else(clust
         say $BASHPID mine $(now) 9
         sleep 1000""")
     assert job.wait() == 128 + signal.SIGKILL
-    # In either order: garbage is told behind the requests that come with it.
+    # In either order: garbage is reported after the requests that come with it.
     assert sorted(re.findall(r"warning: \S*watchdog_timer_\w+: (.*)", job.err())) == [
         "ignored a line that sets no timer: garbage",
         "ignored a timer of process 1, which is not a worker of this node"]
@@ -125,7 +125,7 @@ def test_garbage_and_timers_of_strangers_cost_a_line_each_and_nothing_else(clust
 
 
 def test_the_process_that_has_set_the_timer_gets_its_signal(cluster):
-    """Here a child of the worker, which itself ends well."""
+    """Here it is a child of the worker, and the worker itself succeeds."""
     job = shell(cluster, "a", """
         sleep 1000 & child=$!
         say $child child $(now) 15
@@ -156,7 +156,7 @@ def test_a_worker_that_has_ended_before_its_timer_has_ended_well(cluster):
 
 
 def test_a_reason_of_another_rank_is_rather_the_root_cause(cluster):
-    """The timer of a rank that waits expires while the other one is on its way out."""
+    """The timer of a rank that waits expires while the other one is exiting."""
     job = shell(cluster, "a", f"""
         if [ $RANK = 0 ]; then say $BASHPID waits $(now) 9; exec sleep 1000; fi
         until grep -q 'its timer "waits" expired' {cluster.folder}/a.0.err; do sleep 0.05; done

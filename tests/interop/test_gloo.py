@@ -1,4 +1,4 @@
-"""Unmodified process groups on gloo, with our store or daemon in the place of the launcher's."""
+"""Unmodified process groups on gloo, with our store or daemon in place of the launcher's."""
 
 import sys
 
@@ -42,7 +42,7 @@ AS_CLIENT = {"TORCHELASTIC_USE_AGENT_STORE": "True"}  # rank 0 opens no store of
 
 @pytest.fixture(scope="module")
 def forked():
-    """Starts ranks that need not import PyTorch; they say what they warn of."""
+    """Starts ranks that need not import PyTorch; they print their warnings."""
     server = ForkServer(TOLD)
     yield server
     server.close()
@@ -50,7 +50,7 @@ def forked():
 
 @pytest.fixture
 def start_group(cluster, forked):
-    """Starts the ranks of a group: forked here, or on hosts of their own."""
+    """Starts the ranks of a group, forked here or on hosts of their own."""
 
     def start(world, method, environment, hosts=None):
         def one(rank):
@@ -85,14 +85,14 @@ def test_env_rendezvous(server, start_group, world):
 
 
 def test_two_rounds_on_one_port(server, start_group):
-    """The second round finds no key of the first: its ranks would meet dead addresses there."""
+    """The second round must find no key of the first, which would have addresses of dead ranks."""
     finish(start_group(2, "env", as_client_of(server.port)))
     renew(server)
     finish(start_group(2, "env", as_client_of(server.port)))
 
 
 def test_a_tcp_script_without_launcher_meets_at_the_daemon(cluster, start_group):
-    """With USE_AGENT_STORE every rank of that tcp:// address is a client, rank 0 too."""
+    """With USE_AGENT_STORE every rank of that tcp:// address is a client, including rank 0."""
     daemon = cluster.daemon()
     finish(start_group(2, f"tcp://127.0.0.1:{daemon.port}", as_client_of(daemon.port)))
 
@@ -101,11 +101,11 @@ def test_a_tcp_script_without_launcher_meets_at_the_daemon(cluster, start_group)
     {"MASTER_PORT": None}, {"MASTER_PORT": "1"}, {"MASTER_ADDR": "localhost"},
 ], ids=["no port", "another port", "another spelling"])  # fmt: skip
 def test_which_tcp_address_counts_as_the_agents(server, start_group, variables):
-    """Else rank 0 serves the store itself, which fails where one is served already."""
+    """Otherwise rank 0 serves the store itself, which fails if the port already has one."""
     told = {**as_client_of(server.port), **variables}
     environment = {name: value for name, value in told.items() if value is not None}
     group = start_group(1, f"tcp://127.0.0.1:{server.port}", environment)
-    # Another spelling has rank 0 try, and go on as a client when it cannot.
+    # With another spelling rank 0 tries to serve, and goes on as a client if it cannot.
     if "MASTER_PORT" in variables and torch_versions.has("agent store by address"):
         assert group[0].wait() != 0
         assert "EADDRINUSE" in group[0].out() + group[0].err()
@@ -114,7 +114,7 @@ def test_which_tcp_address_counts_as_the_agents(server, start_group, variables):
 
 
 def test_a_tcp_script_on_other_hosts_than_the_daemons_needs_no_variable(cluster, start_group):
-    """Rank 0 opens a store there, which nobody asks: its own client asks the daemon too."""
+    """Rank 0 opens a store there that is not used: its own client, too, uses the daemon's."""
     if not available():
         pytest.skip("this machine does not allow network namespaces (needs root)")
     switch = Switch(3)
@@ -125,7 +125,7 @@ def test_a_tcp_script_on_other_hosts_than_the_daemons_needs_no_variable(cluster,
 
 
 def test_jobs_with_prefixes_share_the_daemon(cluster, start_group):
-    """At the same time: neither takes an address of the other for one of its own."""
+    """They run at the same time, and neither takes an address of the other for one of its own."""
     daemon = cluster.daemon()
     jobs = [f"job{index} 127.0.0.1 {daemon.port}" for index in range(2)]
     for group in [start_group(2, job, {}) for job in jobs]:

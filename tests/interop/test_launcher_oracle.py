@@ -1,6 +1,7 @@
-"""What PyTorch's own tests ask of its launcher, asked of ddprun; tests/README.md has the list.
+"""What PyTorch's own tests require of its launcher, required of ddprun; tests/README.md has the
+list.
 
-Where PyTorch has a function that reads what people type, that function is the judge.
+If PyTorch has a function that parses what people type, that function decides.
 """
 
 import re
@@ -36,7 +37,7 @@ def refuses(function, *arguments):
 
 
 def ddprun_refuses(option, text):
-    """Mistakes are told in the order in which they were typed: nothing is started."""
+    """Errors are reported in the order in which they were typed, and nothing is started."""
     done = ddprun(f"{option}={text}", "--nnodes=zero", "/bin/true")
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
     is_taken = done.stderr.startswith("ddprun: --nnodes=zero: ")
@@ -169,7 +170,8 @@ def test_every_line_of_many_workers_is_shown_and_kept(cluster, tmp_path):
 
 
 def test_ranks_that_fail_together_cost_one_restart(cluster):
-    """Each time other ranks, with another code: it is no start that fails again and again."""
+    """Each time other ranks fail, with another code, so this does not count as a start that fails
+    again and again."""
     job = run(cluster, "n=$TORCHELASTIC_RESTART_COUNT; exit $(((RANK + n) % 2 * (n + 3)))",
               "--nproc-per-node=4", "--max-restarts=2")
     assert job.wait() == 5
@@ -200,7 +202,7 @@ ERROR_FILES = {
 
 @pytest.mark.parametrize("kind", ERROR_FILES)
 def test_an_error_file_says_why_and_a_broken_one_does_no_harm(cluster, kind):
-    """torchrun's agent itself ends by an exception where the file is broken."""
+    """torchrun's agent itself ends with an exception if the file is broken."""
     text, why = ERROR_FILES[kind]
     (cluster.folder / "error").write_text(text)
     job = run(cluster, f"cp {cluster.folder}/error $TORCHELASTIC_ERROR_FILE; "
@@ -251,7 +253,7 @@ def test_a_node_that_is_done_waits_for_one_that_is_not(cluster):
 
 
 def test_no_node_waits_after_a_failure(cluster):
-    """PyTorch's exit barrier is for success alone."""
+    """PyTorch's exit barrier is only for success."""
     daemon = cluster.daemon()
     a, b = cluster.nodes("node-a", "node-b", endpoint=f"127.0.0.1:{daemon.port}", nnodes=2)
     cluster.started(1, 2)

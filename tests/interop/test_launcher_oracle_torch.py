@@ -1,5 +1,5 @@
-"""What PyTorch's own tests ask of its launcher by scripts that import PyTorch, asked of ddprun;
-tests/README.md has the list."""
+"""What PyTorch's own tests require of its launcher with scripts that import PyTorch, required of
+ddprun; tests/README.md has the list."""
 
 import json
 import re

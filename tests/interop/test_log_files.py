@@ -1,5 +1,5 @@
 """The log files of torchrun and of ddprun for the same options: which there are, what is in them,
-and what comes to the launcher's own streams, line by line."""
+and what the launcher's own streams get, line by line."""
 
 import sys
 import textwrap
@@ -21,7 +21,7 @@ SCRIPT = textwrap.dedent("""
         print(f"{rank} warns of {text}", file=sys.stderr)
 """)
 
-# The first try ends when rank 0 says why it fails, in the file that torch's @record writes.
+# The first attempt ends when rank 0 says why it fails, in the file that torch's @record writes.
 FAILING = textwrap.dedent("""
     import json, os, sys, time
     rank, restarts = os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
@@ -40,7 +40,7 @@ FAILING = textwrap.dedent("""
 
 
 def shown(text):
-    """The workers' lines, without what begins them: torchrun has that for teed streams only."""
+    """The workers' lines without their prefix, which torchrun writes for teed streams only."""
     lines = [line.partition("> ")[2] if line.startswith("<") else line
              for line in text.splitlines()]
     return Counter(line for line in lines if line[:1] in ("0", "1"))

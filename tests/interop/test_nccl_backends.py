@@ -1,7 +1,8 @@
 """PyTorch's own NCCL backends under ddprun: the name and TORCH_DIST_USE_NCCL2 say which class a
 process group gets, and with each of them the ranks find their GPUs by the launcher's variables.
 
-Without a GPU each class refuses in words of its own; the rest of the script runs with Gloo."""
+Without a GPU each class refuses with a message of its own; the rest of the script runs with
+Gloo."""
 
 import re
 import sys
@@ -45,7 +46,7 @@ if not torch_versions.has("nccl2 by default"):
     CASES = [("nccl", None, LEGACY), ("nccl", "0", LEGACY)]
 each_case = pytest.mark.parametrize("name, use_nccl2, expected", CASES)
 both_numberings = pytest.mark.parametrize("virtual", [False, True], ids=["local", "virtual"])
-# Both say it before they look at anything else.
+# Both say that before they check anything else.
 REFUSED = {
     NEW: "nccl2 requires at least one CUDA device",
     LEGACY: "ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
@@ -64,7 +65,7 @@ def start(cluster, name, workers, *arguments, command=None, use_nccl2=None):
 
 
 def ranks_of(agent):
-    """For each rank its class, its local rank and its GPU."""
+    """The class, the local rank and the GPU of each rank."""
     found = re.findall(r"<(\w+) rank (\d+) local (\d+) gpu (\S+)>", agent.out())
     assert [int(rank) for _, rank, _, _ in sorted(found, key=lambda one: int(one[1]))] == list(
         range(len(found)))
@@ -99,8 +100,8 @@ def test_which_class_a_name_gets_is_seen_without_a_gpu(cluster, name, use_nccl2,
 @both_numberings
 @each_case
 def test_ranks_meet(cluster, name, use_nccl2, expected, virtual):
-    """Each on a GPU of its own, as far as there are several; else two share it."""
-    # One that is to have its own GPU of a list cannot share it.
+    """Each rank has a GPU of its own if there are several; otherwise two share one."""
+    # A rank that must have its own GPU of a list cannot share it.
     workers, command = (1, []) if virtual and GPUS == 1 else placed([])
     agent = start(cluster, name, workers, *["--virtual-local-rank"] * virtual, command=command,
                   use_nccl2=use_nccl2)

@@ -1,4 +1,4 @@
-"""The C++ distributed sampler against PyTorch's, index for index."""
+"""The C++ distributed sampler compared with PyTorch's, index by index."""
 
 import random
 import subprocess
@@ -7,7 +7,8 @@ from torch.utils.data.distributed import DistributedSampler
 
 from tests.support.cluster import BIN
 
-# Of the workloads: even, padded, cut, shuffled, another epoch, another seed, fewer than ranks.
+# From the workloads: even, padded, cut, shuffled, another epoch, another seed, fewer samples than
+# ranks.
 CASES = [(8, 4, 1, 0, 0, 0, 0), (10, 4, 2, 0, 0, 0, 0), (10, 4, 2, 0, 1, 0, 0),
          (100, 4, 1, 1, 0, 0, 0), (100, 4, 1, 1, 0, 0, 3), (100, 4, 1, 1, 0, 7, 0),
          (3, 8, 7, 0, 0, 0, 0)]
@@ -17,7 +18,7 @@ def some(seed, count):
     chance = random.Random(seed)
     for _ in range(count):
         world_size = chance.randint(1, 17)
-        # An empty data set is an error of PyTorch's.
+        # For PyTorch an empty data set is an error.
         yield (chance.choice([1, 2, 5, 100, 1000]) * chance.randint(1, 9), world_size,
                chance.randrange(world_size), chance.randint(0, 1), chance.randint(0, 1),
                chance.getrandbits(chance.choice([4, 31, 40])), chance.randint(0, 300))

@@ -10,7 +10,7 @@ from wire import PING, PONG, VALIDATE, hear
 from tests.support.cluster import resident_kb, wait_for
 
 CLIENTS = 10_000
-# Of this process; the daemon has as many of its own, of which TCPStore may take well over half.
+# The limit of this process; the daemon has the same, of which TCPStore may take well over half.
 DESCRIPTORS = 18_000
 KB_EACH_MAX = 8
 
@@ -35,7 +35,7 @@ def test_ten_thousand_wait_for_one_key(cluster, many_descriptors):
     waiting = []
     try:
         for _ in range(CLIENTS):
-            # What is answered has been read, and so has the wait behind it.
+            # The request that is answered has been read, and so has the wait after it.
             waiting.append(connect(daemon.port, PING + wire.wait(b"/go")))
         assert all(hear(peer, 4) == PONG for peer in waiting)
         each = (resident_kb(daemon.pid) - before) / CLIENTS
@@ -48,13 +48,14 @@ def test_ten_thousand_wait_for_one_key(cluster, many_descriptors):
     finally:
         for peer in waiting:
             peer.close()
-    # All of their room is there again.
+    # All their connections are free again.
     descriptors = Path(f"/proc/{daemon.pid}/fd")
     wait_for("the daemon to close them all", lambda: len(list(descriptors.iterdir())) < 100)
 
 
 def test_a_daemon_that_is_full_says_so_and_serves_those_it_has(cluster):
-    """Room is what the limit of open files leaves, and TCPStore has its share of it."""
+    """The limit of open files determines the number of connections, of which TCPStore has a
+    share."""
     limit = 100
     daemon = cluster.daemon(prefix=["prlimit", f"--nofile={limit}:{limit}"])
     served = []
@@ -73,7 +74,7 @@ def test_a_daemon_that_is_full_says_so_and_serves_those_it_has(cluster):
     for peer in served:
         peer.sendall(PING)
         assert hear(peer, 4) == PONG
-    # As soon as some have gone others are served.
+    # As soon as some are gone, others are served.
     for peer in served:
         peer.close()
 

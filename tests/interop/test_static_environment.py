@@ -1,5 +1,5 @@
-"""The static form of torchrun on two nodes of uneven counts: what workers are given, variable by
-variable, by torchrun and by ddprun with the same command line."""
+"""torchrun's static form on two nodes with different numbers of workers: what workers are given,
+variable by variable, by torchrun and by ddprun with the same command line."""
 
 import json
 import sys

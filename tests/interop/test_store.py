@@ -1,4 +1,4 @@
-"""PyTorch's own TCPStore client against our store."""
+"""PyTorch's own TCPStore client with our store."""
 
 import random
 import threading
@@ -20,7 +20,7 @@ def in_thread(function, *arguments):
     def body():
         try:
             results.append((function(*arguments), None))
-        except Exception as error:  # handed to the caller below
+        except Exception as error:  # raised in the caller below
             results.append((None, error))
 
     thread = threading.Thread(target=body, daemon=True)
@@ -104,7 +104,7 @@ def test_a_wait_that_times_out_names_its_keys_and_leaves_the_client_usable(store
 
 
 def test_a_cancelled_wait_races_with_its_answer(server):
-    """The key comes at just about the moment at which the client gives up."""
+    """The key comes at about the moment at which the client gives up."""
     waiter, setter = connect(server.port), connect(server.port)
     outcomes = {True: 0, False: 0}
     for index in range(150):
@@ -147,7 +147,7 @@ def test_queues(store, server):
         store.set_timeout(SHORT)
         store.queue_pop("q")
     store.set_timeout(PATIENCE)
-    # The item that came too late for a waiter is there for the next.
+    # An item that came too late for one waiter is there for the next.
     other.queue_push("q", "3")
     assert store.queue_pop("q") == b"3"
 

@@ -1,5 +1,5 @@
-"""worker/store_client, the C++ client, beside PyTorch's own client on PyTorch's server and on ours:
-what one of them stores the other one reads."""
+"""worker/store_client, the C++ client, beside PyTorch's own client, on PyTorch's server and on
+ours: each of them reads what the other has stored."""
 
 import contextlib
 import subprocess
@@ -59,7 +59,7 @@ def talking(port):
 
 @contextlib.contextmanager
 def pytorch_store():
-    """PyTorch's server, on a thread of this process: one of its own takes seconds to start."""
+    """PyTorch's server on a thread of this process, because a process takes seconds to start."""
     yield dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False, use_libuv=True)
 
 
@@ -70,7 +70,8 @@ def port(request):
 
 
 class Acknowledged:
-    """PyTorch's client, whose writes are there when they return. (Those of the C++ client are.)"""
+    """PyTorch's client, with writes that are stored when they return, like those of the C++
+    client."""
 
     def __init__(self, store):
         self.store = store
@@ -150,8 +151,8 @@ def test_each_waits_for_the_other(store, talker):
 
 
 def ask_in_vain(talker, what, *words):
-    """Where the machine has no time for the question, its deadline passes before it is asked: then
-    with a later one."""
+    """On a busy machine the deadline may pass before the request is sent; then it is tried with a
+    later one."""
     for limit in (20 * 2 ** n for n in range(12)):
         answer = talker.ask(what, limit, *words)
         if "not asked" not in answer:
@@ -232,7 +233,7 @@ def test_a_barrier_of_two(request, port):
 
 
 def test_pytorch_counts_it_among_its_workers():
-    """PyTorch's server waits for two workers: itself, and the C++ client that counts in."""
+    """PyTorch's server waits for two workers: itself, and the C++ client, which registers."""
     server = dist.TCPStore("127.0.0.1", 0, 2, True, wait_for_workers=False)
     with talking(server.port) as talker:
         assert talker.ask("count_in") == 1

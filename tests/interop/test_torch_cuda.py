@@ -21,13 +21,13 @@ def test_a_rank_without_a_gpu_says_so(cluster):
 
 
 def no_warning(agent):
-    """LibTorch warns of a group that was not shut down, and NCCL is aborted then."""
+    """LibTorch warns about a group that was not shut down, and aborts NCCL then."""
     assert "ProcessGroup" not in agent.err() and "arning" not in agent.err(), agent.err()
 
 
 @pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
 def test_ranks_sum_over_nccl(cluster):
-    """A rank on each GPU; on the only one there are two."""
+    """There is a rank on each GPU; if there is only one GPU, it has two."""
     ranks, command = placed([PROGRAM])
     agent = cluster.agent("node-a", workers=ranks, command=["--no-python", *command])
     ended_well(agent, LIMIT)

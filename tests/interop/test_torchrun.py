@@ -8,7 +8,7 @@ import store_client
 
 from tests.support.cluster import BIN, Program
 
-LIMIT = 240  # of a run: each of its workers imports PyTorch, which takes seconds
+LIMIT = 240  # for a run, each of whose workers imports PyTorch, which takes seconds
 
 SCRIPT = textwrap.dedent("""
     import os, sys, torch, torch.distributed as dist
@@ -46,15 +46,15 @@ def start(cluster, torchrun, port, run, nodes, *arguments, conf=None):
         f"--nnodes={nodes}", "--nproc-per-node=1", "--local-addr=127.0.0.1", "--max-restarts=3",
         *([f"--rdzv-conf={conf}"] if conf else []), script, *arguments,
     ]  # fmt: skip
-    # Agents of torch 2.11 keep one store for all rounds unless told not to: workers that are
-    # restarted would read the keys of the dead ones.
+    # Agents of torch 2.11 keep one store for all rounds unless they are told not to: restarted
+    # workers would read the keys of the dead ones.
     settings = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
                 "PYTHON_EXEC": sys.executable}
     return torchrun.start(cluster, f"torchrun-{run}", line, settings)
 
 
 def finished(agents, run):
-    """All agents end well, and each rank of the run has done its work once."""
+    """Checks that all agents succeed, and that each rank of the run has done its work once."""
     codes = [agent.wait(LIMIT) for agent in agents]
     words = "".join(agent.out() + agent.err() for agent in agents)
     assert codes == [0] * len(agents), words
@@ -64,7 +64,7 @@ def finished(agents, run):
 
 
 def test_ranks_within_roles_are_those_of_torchrun(cluster, torchrun):
-    """Two nodes of one role and one of another: the same variables in all their workers."""
+    """Two nodes have one role, and one has another: all their workers get the same variables."""
     daemon = cluster.daemon()
     nodes = [("reader", 1), ("trainer", 2), ("trainer", 2)]
     names = ["ROLE_NAME", "LOCAL_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE", "WORLD_SIZE"]
@@ -91,7 +91,7 @@ def test_ranks_within_roles_are_those_of_torchrun(cluster, torchrun):
 
 
 def test_a_lost_worker_is_restarted(cluster, torchrun):
-    """Two agents that could be the host: they find the daemon on the port and take it."""
+    """Both agents could host the store, but find the daemon on the port and use it."""
     daemon = cluster.daemon()
     agents = [start(cluster, torchrun, daemon.port, "lossy", 2, "2", "1") for _ in range(2)]
     finished(agents, "lossy")
@@ -100,7 +100,8 @@ def test_a_lost_worker_is_restarted(cluster, torchrun):
 
 
 def test_runs_of_different_ids_do_not_meet(cluster, torchrun):
-    """Three agents and two, at the same time at one daemon, told that they are no hosts."""
+    """Three agents and two, at the same time at one daemon, which are told not to host the
+    store."""
     daemon = cluster.daemon()
     def agents(run, count):
         return [start(cluster, torchrun, daemon.port, run, count, conf="is_host=0")
@@ -111,7 +112,7 @@ def test_runs_of_different_ids_do_not_meet(cluster, torchrun):
     finished(two, "two")
     keys = store_client.connect(daemon.port).list_keys()
     assert {"torch.rendezvous.two", "torch.rendezvous.three"} <= set(keys), keys
-    # What a run leaves behind says that it is closed: its name is used up.
+    # A run leaves a key behind that says that it is closed, so its name cannot be used again.
     late = start(cluster, torchrun, daemon.port, "two", 1, conf="is_host=0")
     assert late.wait(LIMIT) == 1
     assert "RendezvousClosedError" in late.err(), late.err()

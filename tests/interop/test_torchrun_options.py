@@ -1,5 +1,5 @@
 """Each option of the installed torchrun, in each way to write it: what the workers are given by
-torchrun and by ddprun, variable by variable, which files there are and what is printed.
+torchrun and by ddprun, variable by variable, which files are written, and what is printed.
 
 The values are in torchrun_options.py, a row for each option.
 """
@@ -26,13 +26,13 @@ PROBE = Path(__file__).with_name("probe.py")
 ACTIONS = {action.option_strings[-1].lstrip("-").replace("_", "-"): action
            for action in get_args_parser()._actions if action.dest != "help"
            and action.option_strings}
-# What runs by its row here is taken; and the help names it.
+# An option that runs by its row here is accepted, and the help names it.
 TAKEN = {name for name, row in ROWS.items() if row.values}
 SPELLINGS = [text for action in ACTIONS.values() for text in action.option_strings]
 
 
 def shortest(action):
-    """Its letter, or the shortest beginning of its name that argparse takes for it."""
+    """Its letter, or the shortest beginning of its name that argparse accepts."""
     letters = [text for text in action.option_strings if len(text) == 2]
     name = action.option_strings[-1].replace("_", "-")
     beginnings = [name[:length] for length in range(3, len(name) + 1)]
@@ -55,12 +55,12 @@ def shortened(name, value):
     return [f"{text}={value}"] if joined else [text, *([] if value is True else [value])]
 
 
-# As the fourth, what PET_ variables can say is said by them, and the rest as in the first.
+# The fourth way uses PET_ variables for the options that have one, and the first way for the rest.
 FORMS = {"dashes": dashed, "underscores": underscored, "shortened": shortened, "variables": dashed}
 
 
 def typed(run, form, node, fills):
-    """The command line and the variables of a node, by all rows that name this run."""
+    """The command line and the variables of a node, from all rows that name this run."""
     line, variables = [], {}
     for name, row in ROWS.items():
         is_known = name in ACTIONS or (name == "use-env" and "launch" in run)
@@ -70,7 +70,7 @@ def typed(run, form, node, fills):
         value = value[node] if isinstance(value, tuple) else value
         for what, with_what in fills.items():
             value = value if value is True else value.replace("{" + what + "}", with_what)
-        # An empty variable is what a pod's template has left open: ddprun takes it as not set.
+        # A pod's template may leave a variable empty: ddprun treats that as not set.
         by_variable = form == "variables" and value != ""
         if by_variable and isinstance(ACTIONS.get(name), (env, check_env)):
             variables["PET_" + name.replace("-", "_").upper()] = "1" if value is True else value
@@ -114,7 +114,7 @@ class Job:
         return text.replace(str(self.folder), "FOLDER")
 
     def facts(self, rank, port):
-        """Without the variables, and those."""
+        """The facts without the variables, and the variables."""
         facts = json.loads(self.without_places(json.dumps(self.given[rank])))
         variables = facts.pop("environment")
         if variables["MASTER_PORT"] != str(port):
@@ -123,7 +123,7 @@ class Job:
         return facts, variables
 
     def files(self):
-        """Below the folders of the runs, by those that have them."""
+        """The files below the folders of the runs, by the workers that have them."""
         trees = []
         for place in self.places:
             assert place.name.startswith("job"), place
@@ -132,13 +132,13 @@ class Job:
 
 
 def shown(text):
-    """The probes' lines, whatever is put before them, but those that ddprun's box repeats."""
+    """The probes' lines, without any prefix, and without those that ddprun's box repeats."""
     return Counter(match[1] for match in
                    re.finditer(r"^(?!  \|).*?(\d+ (?:says|warns of) .*)$", text, re.M))
 
 
 def run_both(cluster, torchrun, run, form):
-    # Each has the port for itself, one after the other: it is part of what is compared.
+    # The launchers run one after the other, so that each can have the port, which is compared, too.
     port = free_port()
 
     def start_ours(name, line, variables, folder, before):

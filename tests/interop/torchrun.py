@@ -1,5 +1,6 @@
 """torchrun, and scripts, without the seconds that their import of PyTorch takes: a process that has
-imported it forks for each run (torchrun_server.py). What runs is torch.distributed.run.main itself.
+imported it forks for each run (torchrun_server.py), which executes torch.distributed.run.main
+itself.
 """
 
 import json
@@ -16,11 +17,12 @@ SERVER = Path(__file__).with_name("torchrun_server.py")
 
 
 class ForkServer:
-    """The process that has imported torchrun. `start` forks one; ended with the last of them."""
+    """The process that has imported torchrun. `start` forks a launcher; the process ends with the
+    last of them."""
 
     def __init__(self, environment=None):
         self.control, theirs = socket.socketpair()
-        # In a session of its own, so that `close` reaches all launchers that are left.
+        # It has a session of its own, so that `close` reaches all launchers that are left.
         self.process = subprocess.Popen([sys.executable, SERVER, str(theirs.fileno())],
                                         pass_fds=[theirs.fileno()], start_new_session=True,
                                         env={**os.environ, **(environment or {})})
@@ -33,11 +35,11 @@ class ForkServer:
 
     def start(self, cluster, name, arguments, environment=None, cwd=None,
               module="torch.distributed.run", script=None):
-        """`script`: the text of a program that runs instead."""
+        """`script`: the text of a program that runs instead of torchrun."""
         number = len(list(cluster.folder.glob("*.torchrun.out")))
         places = {stream: str(cluster.folder / f"{name}.{number}.torchrun.{stream}")
                   for stream in ("out", "err")}
-        Path(places["out"]).touch()  # the next one has another number, however soon it comes
+        Path(places["out"]).touch()  # the next one has another name, however soon it comes
         pid = self.ask(arguments=[str(argument) for argument in arguments], module=module,
                        script=script,
                        environment=environment_of(cluster, environment),
@@ -54,7 +56,7 @@ class ForkServer:
 
 
 class Launcher:
-    """A torchrun that was started: as a Program of tests/support/cluster."""
+    """A torchrun that was started; used like a Program of tests/support/cluster."""
 
     def __init__(self, server, name, pid, places):
         self.server, self.name, self.pid, self.places = server, name, pid, places

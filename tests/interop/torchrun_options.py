@@ -1,7 +1,8 @@
-"""torchrun's options: the values with which torchrun and ddprun are started in one way after the
-other, what of it is compared, and what differs on purpose. One row an option.
+"""torchrun's options: the values with which torchrun and ddprun are started in each way, what is
+compared, and what differs on purpose.
 
-An option that the installed PyTorch has and that has no row fails test_torchrun_options.py.
+There is one row for each option; if the installed PyTorch has an option without a row,
+test_torchrun_options.py fails.
 """
 
 from dataclasses import dataclass, field
@@ -11,44 +12,45 @@ PORT = "{port}"  # a free one
 
 @dataclass(frozen=True)
 class Run:
-    """A job that both launchers run: by the rows that name it, with the probe as its script."""
+    """A job that both launchers run, with the values of the rows that name it, and with the probe
+    as its script."""
 
     nodes: int = 1
-    script: str = ""  # the probe by its whole path
+    script: str = ""  # empty: the probe, by its full path
     variables: dict = field(default_factory=dict)
     forms: tuple = ("dashes", "underscores", "shortened", "variables")
-    # Of PyTorch's launcher; and what ddprun needs more to behave as that one.
+    # The module of PyTorch's launcher, and what ddprun needs in addition to behave like it.
     module: str = "torch.distributed.run"
     ours: tuple = ()
-    # Variables whose values differ beside those of ALWAYS; and the probe's other facts.
+    # Variables whose values differ, in addition to those of ALWAYS; and the probe's other facts.
     differs: set = field(default_factory=set)
     other_facts: set = field(default_factory=set)
 
 
 @dataclass(frozen=True)
 class Row:
-    values: dict  # of runs; a tuple has one for each node; True: a flag
+    values: dict  # by run; a tuple has one for each node; True: a flag
     compared: str
-    differs: str = ""  # on purpose; README's table says so in these words
+    differs: str = ""  # on purpose; the README's table says so in these words
     wrong: str = ""  # a value that both refuse
-    refused: str = ""  # by ddprun alone, with these words
+    refused: str = ""  # by ddprun only, with these words
 
 
-# Variables of workers that differ, as README's table has them.
+# Variables of workers that differ, as in the README's table.
 ALWAYS = {
     "DDPRUN_INSTANCE", "DDPRUN_NODE_ID", "DDPRUN_PROGRESS", "DDPRUN_ROUND", "DDPRUN_RUN_ID",
     "DDPRUN_SESSION",
     "GLOO_ENABLE_STORE_V2_API",  # gloo starts with fewer requests
-    "TORCHELASTIC_SIGNALS_TO_HANDLE",  # torchrun's word to itself, which reaches its workers
+    "TORCHELASTIC_SIGNALS_TO_HANDLE",  # torchrun's own setting, which reaches its workers
 }  # fmt: skip
-# And on nodes with GPUs: a port of the job's own.
+# On nodes with GPUs also this one: the job has a port of its own.
 ON_GPUS = {"NCCL_RAS_ADDR"}
-# What each launcher finds for itself where nothing is given: one node has no id and no address to
-# share, and without --log-dir the error files go to a folder that nobody has named.
+# What each launcher chooses itself if nothing is given: a single node needs no common id and
+# address, and without --log-dir the error files go to a folder of the launcher's choice.
 NO_ID = {"TORCHELASTIC_RUN_ID"}
 NO_ADDRESS = {"MASTER_ADDR"}
 NO_LOGS = {"TORCHELASTIC_ERROR_FILE"}
-# Where the timers of torch.distributed.elastic.timer are on and no name is given for their pipe.
+# If the timers of torch.distributed.elastic.timer are on, and their pipe is given no name.
 NO_PIPE = {"TORCHELASTIC_TIMER_FILE"}
 TIMERS = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
 
@@ -57,19 +59,20 @@ RUNS = {
     "standalone": Run(script="probe", differs=NO_ID | NO_ADDRESS | NO_LOGS),
     "program": Run(script="./probe.py", variables={"CUDA_VISIBLE_DEVICES": "4, 7,GPU-0a"},
                    differs=NO_ID | NO_ADDRESS | NO_LOGS),
-    # torchrun's are processes of Python's multiprocessing, which import PyTorch for seconds.
+    # torchrun's workers are processes of Python's multiprocessing, which take seconds to import
+    # PyTorch.
     "run path": Run(forms=("dashes",), differs=NO_ID | NO_ADDRESS | NO_LOGS,
                     other_facts={"leads its session", "descriptors"}),
     "static": Run(nodes=2, differs=NO_LOGS, variables={
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0", "OMP_NUM_THREADS": "3",
-        # Of timers that are off.
+        # The variables if timers are off.
         "TORCHELASTIC_TIMER_FILE": "timers", "TORCHELASTIC_HEALTH_CHECK_PORT": "0"}),
     "static backend": Run(nodes=2, differs=NO_LOGS),
     "two nodes": Run(nodes=2, variables={
         "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "<rank${rank}> "}),
     "store of rank 0": Run(variables={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", **TIMERS},
                            differs=NO_ID | NO_ADDRESS | NO_LOGS | NO_PIPE),
-    # The probe's first try fails.
+    # The probe's first attempt fails.
     "restart": Run(variables={"PROBE_FAILS": "1", "TORCHELASTIC_TIMER_FILE": "timers", **TIMERS}),
     "launch": Run(module="torch.distributed.launch", ours=("--pass-local-rank",),
                   differs=NO_ID | NO_LOGS),
@@ -96,7 +99,7 @@ ROWS = {
     "rdzv-endpoint": Row({"one node": "localhost:0", "static backend": f"localhost:{PORT}",
                           "two nodes": f"127.0.0.1:{PORT}", "restart": f"localhost:{PORT}"},
                          "MASTER_ADDR and MASTER_PORT of the static form", wrong="host:port"),
-    # Empty, as of a shell's variable that is not set: none is given.
+    # An empty value, as from a shell variable that is not set, counts as not given.
     "rdzv-id": Row({"one node": "job7", "two nodes": "job_8.x", "restart": "job9",
                     "standalone": "", "program": ""},
                    "TORCHELASTIC_RUN_ID; the log folder"),
@@ -113,7 +116,7 @@ ROWS = {
                         "that the job runs", wrong="thread", differs="`--start-method`"),
     "event-log-handler": Row({"one node": "null", "static": "console"}, "that the job runs",
                              differs="`--event-log-handler`"),
-    # Empty, as TorchX passes it.
+    # TorchX passes it empty.
     "role": Row({"one node": "trainer", "two nodes": ("reader", "trainer"), "standalone": "",
                  "program": ""},
                 "ROLE_NAME, ROLE_RANK, ROLE_WORLD_SIZE; the prefix of lines"),

@@ -1,4 +1,4 @@
-"""The bytes of the store's protocol, for tests that say what no client of PyTorch's would."""
+"""The bytes of the store's protocol, for tests that send what PyTorch's client never would."""
 
 import socket
 import struct
@@ -39,7 +39,7 @@ def connect(port, says=b""):
 
 
 def hear(peer, count):
-    """So many bytes; fewer where the server has closed."""
+    """Reads so many bytes; fewer if the server has closed."""
     heard = b""
     while len(heard) < count:
         more = peer.recv(count - len(heard))
