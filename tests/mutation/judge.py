@@ -1,5 +1,5 @@
 """Builds the core with its tests in a folder of its own, puts one mutant in place of the original,
-and asks the tests: first the unit tests, then growing numbers of simulated schedules."""
+and runs the tests: first the unit tests, then growing numbers of simulated schedules."""
 
 import hashlib
 import json
@@ -16,10 +16,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("rendezvous/core", "rendezvous/protocol", "tests/rendezvous/core", "tests/simulation",
           "tests/support", "rendezvous/base")  # fmt: skip
-# What is compiled for every mutant is read once.
+# Headers that every mutant includes are compiled once.
 STANDARD = ("algorithm", "chrono", "deque", "list", "map", "memory", "optional", "set", "string",
             "unordered_map", "utility", "variant", "vector")  # fmt: skip
-# Group: (folders or files, flags). Schedules are played by the hundred thousand: optimized.
+# Group: (folders or files, flags). Hundreds of thousands of schedules are run, so those are
+# optimized.
 UNITS = {
     "core": (("rendezvous/core", "rendezvous/protocol", "rendezvous/base"),
              "-O1 -include standard.hpp"),
@@ -28,17 +29,17 @@ UNITS = {
     "main": (("tests/support/catch_main.cpp",), "-O0"),
 }
 FLAGS = "-std=c++20 -w"
-# Ten thousand nodes are the least of churn. What only excludes would include the hidden ones, too:
-# those that are known to fail.
+# Churn has at least ten thousand nodes. A filter that only excludes would include the hidden tests,
+# which are known to fail.
 SHORT = ["~churn*", "~[.known]"]
 FUZZ = "whatever a member is told*"  # takes longer than all the others
 MEMORY_BYTES_MAX = 4 << 30
-# Unit tests leave nothing out, and of scaled families each mutant meets the same schedules.
+# Unit tests leave nothing out, and each mutant meets the same schedules of the scaled families.
 EVERY_CASE = {"DDPRUN_TEST_EFFORT": "thorough", "DDPRUN_SEED": "1"}
 
 
 class Stopped(Exception):
-    """Somebody wants the run to end."""
+    """The run was asked to end."""
 
 
 class Commands:
@@ -50,7 +51,7 @@ class Commands:
         self.stopped = False
 
     def run(self, argv, cwd, seconds, extra=None):
-        """(exit status, or None where it took too long; its output)"""
+        """(exit status, or None if it took too long; its output)"""
         with self.lock:
             if self.stopped:
                 raise Stopped
@@ -62,7 +63,7 @@ class Commands:
                 stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
             self.running.add(process)
         try:
-            # The processor's time is what is limited; this is for a test that waits.
+            # Processor time is limited above; this limit is for a test that waits.
             output = process.communicate(timeout=4 * seconds + 60)[0]
             status = process.returncode
             if status in (-signal.SIGXCPU, -signal.SIGKILL):
@@ -104,7 +105,7 @@ class Verdict:
 
 
 class Bench:
-    """The unchanged tree, built, and how long its tests take."""
+    """The unchanged tree, its build, and how long its tests take."""
 
     def __init__(self, folder, schedules, keep_going=False):
         self.folder = folder
@@ -121,7 +122,7 @@ class Bench:
             self.stages.append((f"{count} schedules", "simulation", tests, count, 0.0))
 
     def prepare(self):
-        """An error in words, or nothing."""
+        """Returns an error text, or nothing."""
         self._copy()
         self._write_ninja()
         jobs = str(os.cpu_count())
@@ -205,7 +206,7 @@ class Bench:
         return [*self.objects["core"], *self.objects[program], *self.objects["main"]]
 
     def judge(self, mutant, desk):
-        """`desk` is a folder that nobody else uses meanwhile."""
+        """`desk` is a folder that no other thread uses meanwhile."""
         started = time.monotonic()
         verdict = self._judge(mutant, desk)
         verdict.seconds = time.monotonic() - started
@@ -219,7 +220,7 @@ class Bench:
         replaced, same = {}, True
         for unit in self._units_with(mutant.path):
             made = desk / f"{Path(unit).name}.o"
-            # Named as in the unchanged tree, so that what is the same compiles to the same.
+            # It is named as in the unchanged tree, so that equal code compiles to equal bytes.
             cwd = desk / "overlay" if unit == mutant.path else self.tree
             argv = ["g++", *FLAGS.split(), *self.flags[unit].split(), "-I", str(self.pch),
                     "-I", str(desk / "overlay"), "-I", str(self.tree),
@@ -263,7 +264,7 @@ class Bench:
         return self.commands.run([str(binary), *self.catch, *tests], binary.parent, seconds, extra)
 
     def _who(self, output):
-        """The tests that failed, by name where the place is known."""
+        """The tests that failed, by name if their place is known."""
         names = []
         for place in re.finditer(r"^(?:.*/)?(tests/\S+?):(\d+): failed", output, re.MULTILINE):
             lines = (self.tree / place.group(1)).read_text().splitlines()[: int(place.group(2))]

@@ -16,17 +16,17 @@ TOKEN = re.compile(
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
 OPENING = {"(": ")", "[": "]", "{": "}"}
-# A function's head, or the end of what was before it.
+# A function's head, or the end of what comes before it.
 HEAD = re.compile(r"^(?:[A-Za-z_][^\n;=]*\(|\})", re.MULTILINE)
 NO_HEAD = re.compile(r"^(namespace|struct|class|enum|using|template|inline constexpr|constexpr)\b")
 
-# What people read is not behaviour: notes, and the values that sentences are made of.
+# Texts for people do not count as behaviour: notes, and the values of which sentences consist.
 WORDING_CALLS = {"note", "DDPRUN_ASSERT"}
 WORDING = re.compile(
     r"^(text|names|why\.text|value\.text|last_end|told_text|record\.text|daemon\.error|"
     r"tether\.error|common\.leader_node)\s*(=|\+=|\.)"
 )
-# Changes speed or memory only.
+# These change only speed or memory.
 IDLE = re.compile(r"\.reserve\(|^\[\[fallthrough\]\]")
 # "type name = ...", "type& name{...}", "type name;".
 DECLARATION = re.compile(
@@ -55,7 +55,7 @@ class Token:
 class Statement:
     first: int  # token indices
     last: int  # its semicolon
-    head: int = -1  # of an `if`: the index of that word, where this is its only body
+    head: int = -1  # of an `if` of which this is the only body: the index of that word
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Source:
         return given == list(texts)
 
     def statement_of(self, index):
-        """(first, last) of the simple statement round a token, by its brackets' semicolons."""
+        """(first, last) of the simple statement around a token, by its brackets' semicolons."""
         parent = self.tokens[index].parent
         while parent >= 0 and self.tokens[parent].text != "{":
             parent = self.tokens[parent].parent
@@ -145,8 +145,7 @@ class Source:
                 self.statements.append(Statement(index, last, head))
 
     def _head_before(self, index):
-        """None where no statement begins at this token; else the `if` that it is the body of, or
-        -1."""
+        """None if no statement begins at this token; otherwise the `if` whose body it is, or -1."""
         previous = self.tokens[index - 1]
         if previous.text in (";", "{", "}"):
             return -1
@@ -170,7 +169,7 @@ class Source:
         return self.tokens[first].text in ("case", "default")
 
     def _end_of(self, first):
-        """The semicolon of a simple statement (no declaration, no control statement)."""
+        """The semicolon of a simple statement (not of a declaration or a control statement)."""
         start = self.tokens[first]
         if start.kind != "word" and start.text not in ("++", "--", "*"):
             return None
@@ -201,7 +200,7 @@ class Source:
             is_call = self.tokens[statement.first].text in WORDING_CALLS
             if is_call or WORDING.match(text) or IDLE.search(text):
                 self._mark(statement.first, statement.last)
-        # An `if` over nothing but wording decides about wording.
+        # An `if` around nothing but wording decides only about wording.
         for index, token in enumerate(self.tokens):
             if token.text != "if" or self.tokens[index + 1].text != "(":
                 continue

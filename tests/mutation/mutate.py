@@ -70,8 +70,8 @@ def equivalents():
 
 
 class Memory:
-    """What was judged before. A kill holds while the mutated file is the same, a survivor while
-    everything is."""
+    """What was judged before. A kill counts as long as the mutated file is the same, a survivor as
+    long as everything is."""
 
     def __init__(self, fresh):
         self.path = FOLDER / "results.jsonl"
@@ -83,7 +83,7 @@ class Memory:
                 try:
                     entry = json.loads(line)
                 except ValueError:
-                    continue  # cut short by the end of that run
+                    continue  # cut short when that run ended
                 self.known[entry["name"]] = entry
 
     def recall(self, mutant, file_digest, all_digest):
@@ -202,7 +202,7 @@ def choose(options, everything):
         alive = Memory(False).survivors()
         return [one for one in numbered if one[1].name in alive]
 
-    def lot(one):  # drawn by name: a change of the sources changes few of them
+    def lot(one):  # drawn by name, so that a change of the sources changes few of them
         return hashlib.sha256(f"{options.seed} {one[1].name}".encode()).digest()
 
     numbered.sort(key=lot)

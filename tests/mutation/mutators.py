@@ -1,4 +1,4 @@
-"""What is changed: one operator, one constant, one condition or one statement at a time."""
+"""The changes: one operator, one constant, one condition or one statement at a time."""
 
 from dataclasses import dataclass
 
@@ -24,11 +24,11 @@ class Mutant:
     number: int = 0  # line
     line: str = ""
     function: str = ""
-    nth: int = 1  # of the same change to the same words in the same function
+    nth: int = 1  # among equal changes of equal text in the same function
 
     @property
     def name(self):
-        """What stays when lines move: also how equivalent.txt names it."""
+        """A name that does not change when lines move; equivalent.txt uses it, too."""
         nth = f" #{self.nth}" if self.nth > 1 else ""
         return f"{self.path} | {self.function} | {self.line} | {self.change}{nth}"
 
@@ -85,7 +85,7 @@ def _builds_text(source, index):
 
 
 def _in_type(source, index):
-    """A template argument: `array<int, 0>`."""
+    """Whether it is a template argument: `array<int, 0>`."""
     return source.tokens[index - 1].text == "<" and not source.is_spaced(index - 1)
 
 
@@ -100,7 +100,7 @@ def _conditions(source):
             if tokens[i].text == ";":
                 first = i + 1
         if any(tokens[i].text == "=" for i in own if i >= first):
-            continue  # the condition declares what it asks for
+            continue  # the condition declares what it tests
         if first == last or tokens[first].text != "!":
             start, end = tokens[first].start, tokens[last].end
             yield start, end, f"!({source.text[start:end]})", f"{token.text} negated"

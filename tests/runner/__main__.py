@@ -66,7 +66,7 @@ def arguments():
 @contextlib.contextmanager
 def alone_in_this_tree():
     """Two runs would build over each other, and read each other's logs. examples/demo builds here,
-    too: it waits for this lock, and holds it."""
+    too, so it waits for this lock, and holds it."""
     Path(PLAIN).mkdir(exist_ok=True)
     with open(Path(PLAIN, ".tests-run"), "a+") as file:
         try:
@@ -103,7 +103,7 @@ class Run:
         self.screen.say("\n".join(filter(None, [text, report.line(), *report.skip_lines()])))
 
     def part(self, part, suffix=""):
-        """Its reports, told one by one; none when its build has failed."""
+        """Runs the part; its reports are printed one by one. Without a build there are none."""
         if part.build and not self.built.get(part.build):
             return []
         if part.kind == "own":
@@ -117,10 +117,11 @@ class Run:
         return told
 
     def all(self, parts):
-        """At once: the builds, one after the other; each lane of parts with many processes, that
-        which trains once all is built, as both want all processors; and beside them the parts of
-        one process each, as many as there are cores, of those that compute for minutes and of the
-        others. What computes is apart from this session, in which the agents of the tests are."""
+        """Runs at the same time: the builds, one after the other; each lane of parts with many
+        processes, the one that trains only when everything is built, because both need all
+        processors; and the parts of one process each, as many as there are cores, both of those
+        that compute for minutes and of the others. Parts that compute are outside of this session,
+        which has the agents of the tests."""
         builder = Lanes(1)
         lanes = {WAITING: Lanes(1), TRAINING: Lanes(1), COMPUTING: Lanes(CORES), "": Lanes(CORES)}
         made = {build: builder.add(lambda build=build: self.build(build))
@@ -140,7 +141,7 @@ class Run:
         self.sanitizers_reports(made)
 
     def sanitizers_reports(self, wanted):
-        """Of processes that nobody looks at, such as a daemon at its end."""
+        """The reports of processes whose output no test reads, such as a daemon at its end."""
         for build in wanted:
             for file in sorted(Path(build, "test-logs").glob("report.*")):
                 if file.stat().st_size:
@@ -168,7 +169,7 @@ class Run:
 
 @contextlib.contextmanager
 def load(commands):
-    """A busy loop for each core."""
+    """Runs a busy loop for each core."""
     loops = [commands.start(["sh", "-c", "while :; do :; done"])
              for _ in os.sched_getaffinity(0)]
     yield
@@ -181,7 +182,7 @@ def clear_logs():
     for build in (PLAIN, ASAN, TSAN):
         for file in Path(build, "test-logs").glob("*report.*"):
             file.unlink()
-    # What the tests' daemons keep is not the person's.
+    # State of the tests' daemons must not end up among that of the user.
     shutil.rmtree(Path(PLAIN, "test-state"), ignore_errors=True)
 
 
@@ -191,13 +192,14 @@ def run(given, screen, commands):
                   if build})
     clear_logs()
     Path(PLAIN, "test-logs").mkdir(parents=True, exist_ok=True)
-    # Also for parts that start other programs. A person may ask for more than the words do.
+    # This applies to parts that start other programs, too. A person may ask for more effort than
+    # the words imply.
     wanted, asked = effort(given.parts), os.environ.get("DDPRUN_TEST_EFFORT")
     if asked not in (None, "", "quick", "thorough"):
         raise builds.Refused(f'DDPRUN_TEST_EFFORT is "{asked}": it may be quick or thorough')
     if wanted == "thorough" or not asked:
         os.environ["DDPRUN_TEST_EFFORT"] = wanted
-    # One for all: a second try takes the same cases as the first.
+    # One seed for all, so that a second try takes the same cases as the first.
     seed = os.environ.get("DDPRUN_SEED") or str(random.getrandbits(32))
     os.environ["DDPRUN_SEED"] = seed
     whole = Run(screen, commands)
@@ -220,7 +222,7 @@ def run(given, screen, commands):
 
 
 def fault_line(fault):
-    """Of a mistake in tests/runner, which ends the run: what, and where to look."""
+    """For a bug in tests/runner, which ends the run: what happened, and where to look."""
     *_, place = traceback.extract_tb(fault.__traceback__)
     text = " ".join(str(fault).split())
     return f"a fault of tests/runner itself, {Path(place.filename).name}:{place.lineno}: " \

@@ -1,4 +1,4 @@
-"""The three builds: g++'s as users have it, and clang's with a sanitizer each."""
+"""The three builds: one with g++, as users have it, and two with clang, each with a sanitizer."""
 
 import errno
 import os
@@ -11,12 +11,12 @@ from pathlib import Path
 from parts import ASAN, PLAIN, TSAN
 
 VERSIONS, MUTATION = "build-versions", "build-mutation"
-# Of versions with the environments that it makes in .cache.
+# `versions` needs the most, because it makes environments in .cache.
 NEEDED_GIB = {PLAIN: 3, ASAN: 2, TSAN: 2, VERSIONS: 7, MUTATION: 1}
-NEEDED_ANYWAY_GIB = 0.5  # for logs, and for what tests leave until they end
+NEEDED_ANYWAY_GIB = 0.5  # for logs, and for the files of tests that are running
 LIMIT_S = 3600
-# clang takes half of g++'s time for these, and what both can read is better C++. Optimized, UBSan's
-# checks take twice as long to compile, and TSan's a third longer.
+# clang needs half of g++'s time for these, and code that both compile is better C++. With
+# optimization UBSan's checks take twice as long to compile, and TSan's a third longer.
 SANITIZED = {ASAN: "address", TSAN: "thread"}
 
 
@@ -33,15 +33,15 @@ def options(build):
 
 
 def cached(build):
-    """What the folder was configured with, by CMake's name for it."""
+    """What the folder was configured with, by CMake's name of the variable."""
     path = Path(build, "CMakeCache.txt")
     text = path.read_text(errors="replace") if path.exists() else ""
     return dict(re.findall(r"^([\w-]+):\w+=(.*)$", text, re.M))
 
 
 def check(wanted):
-    """Refuses folders that cannot be built in, before anything is. The disk has to have room for
-    all that are new."""
+    """Refuses folders in which nothing can be built, before anything is built. The disk must have
+    room for all new ones."""
     needed = 0
     for build in sorted(wanted):
         home = cached(build).get("CMAKE_HOME_DIRECTORY")
@@ -56,32 +56,33 @@ def check(wanted):
 
 
 def lacking(folder, needed_gib):
-    """A line where that much is not free."""
+    """A line if that much is not free."""
     free = shutil.disk_usage(folder).free / 2**30
     return f"{free:.1f} GiB are free in {folder}, and {needed_gib} are needed: make room" \
         if free < needed_gib else ""
 
 
 def full_disks():
-    """A line for each folder that a run writes into and that has no room left: what failed may
-    have failed for that."""
+    """A line for each folder into which a run writes and that has no room left, because failures
+    may be due to that."""
     return list(filter(None, (lacking(folder, 0.1) for folder in (Path.cwd(),
                                                                   tempfile.gettempdir()))))
 
 
 def sentence(error):
-    """Of an error of the system that ends a run."""
+    """The line for a system error that ends a run."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "; ".join(full_disks()) or f"{error.filename or 'a disk'} is full: make room"
     return str(error)
 
 
 def make(build, commands, screen, targets=()):
-    """True once it is built. What the folder was configured with before does not matter."""
+    """Builds; returns whether that succeeded. How the folder was configured before does not
+    matter."""
     start, logs = time.monotonic(), Path(build, "test-logs")
     logs.mkdir(parents=True, exist_ok=True)
     if build != PLAIN and "clang" not in cached(build).get("CMAKE_CXX_COMPILER", "clang"):
-        Path(build, "CMakeCache.txt").unlink()  # CMake goes on with the one that it began with
+        Path(build, "CMakeCache.txt").unlink()  # or CMake keeps its first compiler
         shutil.rmtree(Path(build, "CMakeFiles"), ignore_errors=True)
     log = logs / "configure.log"
     status = commands.run(["cmake", "-S", ".", "-B", build, "-G", "Ninja", *options(build)], log,
@@ -106,7 +107,7 @@ def make(build, commands, screen, targets=()):
 
 
 def tail(path, count):
-    """The last characters of a file, from the beginning of a line."""
+    """The last characters of a file, from the beginning of a line on."""
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - count))

@@ -1,5 +1,5 @@
-"""Reads what a Catch2 program writes with its TeamCity reporter, a line for each event, while it
-is being written: which test runs now is known, whatever becomes of the program."""
+"""Reads the output of a Catch2 program's TeamCity reporter, a line for each event, while it is
+being written. So it is known which test is running, whatever happens to the program."""
 
 import re
 import time
@@ -18,7 +18,8 @@ def unescaped(text):
 
 
 def may_be_again(text):
-    """No crash, and a test of what does more than compute: the text begins with its place."""
+    """Whether it is not a crash, and the test does more than compute: the text begins with its
+    place."""
     place = text.removeprefix("./").partition(":")[0]
     return "fatal error condition" not in text and not computing.computes_only(place)
 
@@ -27,8 +28,8 @@ class Stream:
     def __init__(self, path):
         self.file = Follower(path)
         self.outcomes, self.current = [], None
-        self.since = 0.0  # when the current one was begun, as far as is known
-        self.begun = 0  # so many outcomes there were when the program was started last
+        self.since = 0.0  # when the current one began, as far as is known
+        self.begun = 0  # the number of outcomes when the program was last started
 
     def close(self):
         self.file.close()
@@ -55,8 +56,8 @@ class Stream:
             self.current = None
 
     def ended(self, status):
-        """What is wrong with the end itself, as a failure of the test that ran, or of them all.
-        What is read from here on is of another run of the program."""
+        """What is wrong with the way the program ended, as a failure of the test that ran, or of
+        all. What is read after this belongs to another run of the program."""
         since, self.begun = self.outcomes[self.begun:], len(self.outcomes)
         has_said = status is not None and any(one.result == FAILED for one in since)
         if self.current is None and (status == 0 or has_said):
@@ -72,7 +73,7 @@ class Stream:
         return self.current is not None and time.monotonic() - self.since > limit_s
 
     def rest_of(self, names):
-        """Those that have not been run."""
+        """The tests that have not been run."""
         known = {one.name for one in self.outcomes}
         return [name for name in names if name not in known]
 

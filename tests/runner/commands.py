@@ -1,4 +1,4 @@
-"""Starts programs and ends them: all that a run has started is gone when it ends."""
+"""Starts programs and ends them: everything that a run has started is gone when it ends."""
 
 import contextlib
 import os
@@ -10,23 +10,24 @@ import time
 import uuid
 from pathlib import Path
 
-MARK = "DDPRUN_TEST_RUN"  # in the environment of all that this run starts, however deep
-INTERRUPT_LIMIT_S = 30  # for pytest to take down what its tests have started
-SWEEP_LIMIT_S = 60  # a process that hangs in the kernel is not waited for beyond this
+MARK = "DDPRUN_TEST_RUN"  # in the environment of all processes that this run starts, at any depth
+INTERRUPT_LIMIT_S = 30  # for pytest to end what its tests have started
+SWEEP_LIMIT_S = 60  # then processes that hang in the kernel are no longer waited for
 TICK_S = 0.5
-# In a group of its own: Ctrl-C is this program's, which then ends the others.
+# Each program has a group of its own, so that only this program gets Ctrl-C, and then ends the
+# others.
 OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
-# What computes gets a session of its own, too: the kernel shares the processors out among sessions
-# first (autogroups), whatever the niceness within one. In one session with compilers the agents of
-# tests would stand still while their workers, which have sessions of their own, run. Tests of
-# processes stay in this session, as one of SIGTSTP needs a group that is not orphaned. Where the
-# kernel has no autogroups, niceness does some of this.
+# A program that computes also gets a session of its own: the kernel divides the processors among
+# sessions first (autogroups), whatever the niceness within one. In the same session as compilers
+# the agents of tests would stand still while their workers, which have sessions of their own, run.
+# Tests of processes stay in this session, because a test of SIGTSTP needs a group that is not
+# orphaned. If the kernel has no autogroups, niceness has some of the effect.
 OWN_SESSION = {"start_new_session": True}
 NICE = ("nice", "-n", "10")
 
 
 class Stopped(Exception):
-    """The run is being ended; nothing new is started."""
+    """The run is being ended, and nothing new is started."""
 
 
 class Commands:
@@ -51,8 +52,8 @@ class Commands:
 
     def run(self, command, log_path, limit_s, environment=None, is_apart=False, tick=None,
             append=False, cwd=None):
-        """Its exit status, None when it took too long. `tick` is called now and then, and may say
-        that it has: a true value."""
+        """Returns the exit status, or None if it took too long. `tick` is called now and then, and
+        can say so by returning a true value."""
         with open(log_path, "ab" if append else "wb") as log:
             process = self.start(command, log, environment, is_apart, cwd)
         end = time.monotonic() + limit_s
@@ -73,7 +74,8 @@ class Commands:
 
     @staticmethod
     def end(processes):
-        """By Ctrl-C, as pytest's tests then take down what they have started; then for good."""
+        """Ends it by SIGINT first, so that pytest's tests end what they have started; then by
+        SIGKILL."""
         for number, limit in ((signal.SIGINT, INTERRUPT_LIMIT_S), (signal.SIGKILL, None)):
             for process in processes:
                 with contextlib.suppress(ProcessLookupError):
@@ -84,7 +86,7 @@ class Commands:
                     process.wait(max(0.0, until - time.monotonic()) if limit else None)
 
     def stop(self):
-        """Ends all that runs, and what was left behind by what has ended."""
+        """Ends everything that runs, and what ended programs have left behind."""
         with self.lock:
             self.stopping = True
             processes = list(self.running)
@@ -92,7 +94,8 @@ class Commands:
         self.sweep()
 
     def sweep(self):
-        """Until none is seen: one that has been killed is there until the kernel has run it."""
+        """Repeats until none is seen, because a killed process exists until the kernel has
+        scheduled it."""
         wanted = f"{MARK}={self.mark}".encode()
         until = time.monotonic() + SWEEP_LIMIT_S
         while self.kill_those_with(wanted) and time.monotonic() < until:

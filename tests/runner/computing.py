@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Which C++ tests only compute, told by what they include: such a test fails each time or never, so
-that it is not tried again. Nobody has to write that down for a new test. Started as a program, this
-prints the files of those that have one thread, which TSan's build leaves out.
+"""Which C++ tests only compute, known by what they include: such a test fails each time or never,
+so it is not tried again. A new test needs no entry anywhere. Started as a program, this prints the
+files of those that have one thread, which TSan's build leaves out.
 
-A file is looked at together with the headers of ours that it includes, with theirs, and with the
-source of the same name as each of these. Wherever in there something is included that waits for a
-process, a thread, a socket or a clock, or one of the clocks is asked, its tests may depend on more
-than their input. Plain files are input."""
+A file is examined together with our headers that it includes, directly or not, and with the source
+of the same name as each of these. If any of these includes something that waits for a process, a
+thread, a socket or a clock, or if a clock is read, the tests may depend on more than their input.
+Plain files are input."""
 
 import re
 from functools import lru_cache
@@ -25,14 +25,15 @@ WAITS = re.compile(
     r"\.h|linux/(futex|netlink|rtnetlink)")
 CLOCK = re.compile(r"\b(\w+_clock::now|clock_gettime|gettimeofday|getrusage|u?sleep|nanosleep|"
                    r"sleep_(for|until))\(")
-# In the text of a test. Elsewhere these words are also names of ours.
+# Searched in the text of tests only, because elsewhere these words are also names of ours.
 PROCESS = re.compile(r"\b(::)?(v?fork|pipe2?|kill|raise|sigaction|sigtimedwait|alarm)\(")
 COMMENT = re.compile(r"//.*")
 
 
 @lru_cache(maxsize=None)
 def read(path):
-    """What this file of the tree waits for or asks, and the files of the tree that belong to it."""
+    """What this file of the tree waits for or reads, and the files of the tree that belong to
+    it."""
     text = (ROOT / path).read_text(errors="replace")
     includes, code = INCLUDE.findall(text), COMMENT.sub("", text)
     asks = [name for _, name in includes if WAITS.match(name)]
@@ -45,7 +46,7 @@ def read(path):
 
 
 def has_one_thread(path):
-    """By its includes: it waits for nothing, and asks no clock."""
+    """Whether, according to its includes, it waits for nothing and reads no clock."""
     if not (ROOT / path).is_file():
         return False
     seen, left = {path}, [path]

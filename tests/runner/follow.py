@@ -6,7 +6,7 @@ class Follower:
         self.file, self.rest = open(path, errors="replace"), ""
 
     def lines(self):
-        """Those that were finished since the last call."""
+        """The lines that were completed since the last call."""
         *lines, self.rest = (self.rest + self.file.read()).split("\n")
         return lines
 

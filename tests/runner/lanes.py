@@ -1,29 +1,29 @@
-"""What runs beside the main thread: most tests wait more than they compute, and no core is to be
-idle while anything is left."""
+"""Jobs that run beside the main thread: most tests wait more than they compute, and no core should
+be idle while a job is left."""
 
 import threading
 from collections import deque
 
 from commands import Stopped
 
-LOOK_S = 0.5  # so often a lane looks whether what a job waits for is there; Ctrl-C comes between
+LOOK_S = 0.5  # how often a lane checks whether a job can begin; Ctrl-C is handled in between
 
 
 class Lanes:
-    """`count` jobs at once, each on a thread of its own. Of those that need not wait for anything
-    the one that was added first is begun first."""
+    """`count` jobs at once, each on a thread of its own. Of the jobs that need not wait, the one
+    that was added first begins first."""
 
     def __init__(self, count):
         self.jobs, self.errors = deque(), []
         self.changed = threading.Condition()
-        self.is_whole = False  # nothing more is added
+        self.is_whole = False  # no more jobs will be added
         self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(count)]
         for thread in self.threads:
             thread.start()
 
     def add(self, job, after=None):
-        """An event that is set once the job is over, however it ended. It is not begun before
-        `after`, such an event."""
+        """Returns an event that is set once the job is over, however it ended. The job does not
+        begin before `after`, such an event, is set."""
         done = threading.Event()
         with self.changed:
             self.jobs.append((job, after, done))
@@ -31,7 +31,7 @@ class Lanes:
         return done
 
     def next(self):
-        """The job and its event; None when there will be none."""
+        """The next job and its event; None if no more will come."""
         with self.changed:
             while self.jobs or not self.is_whole:
                 for one in self.jobs:
@@ -49,7 +49,7 @@ class Lanes:
                 job()
             except Stopped:
                 return
-            except Exception as error:  # said when it is waited for
+            except Exception as error:  # raised when the job is waited for
                 self.errors.append(error)
             finally:
                 done.set()
@@ -60,6 +60,6 @@ class Lanes:
             self.changed.notify_all()
         for thread in self.threads:
             while thread.is_alive():
-                thread.join(LOOK_S)  # Ctrl-C comes between
+                thread.join(LOOK_S)  # Ctrl-C is handled in between
         for error in self.errors:
             raise error

@@ -1,4 +1,4 @@
-"""What became of each test, counted and written down."""
+"""The outcome of each test, counted and written down."""
 
 import signal
 import threading
@@ -10,7 +10,8 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 
 def end_of(status):
-    """How a program has ended, for a person: the status is None when it was ended for its time."""
+    """How a program has ended, for people: the status is None if it was ended because it took too
+    long."""
     if status is None:
         return "hung, or took too long: it was ended by tests/run"
     if status < 0:
@@ -25,12 +26,12 @@ class Outcome:
     seconds: float = 0.0
     text: str = ""  # of a failure; the reason of a skip
     may_be_again: bool = True  # a crash or a sanitizer's report is never tried again
-    cpu: float | None = None  # seconds of a processor, where that is known
+    cpu: float | None = None  # processor seconds, if known
 
 
 @dataclass
 class Report:
-    """Of one part."""
+    """The outcomes of one part."""
 
     part: object
     log: str
@@ -72,12 +73,12 @@ class Report:
 
 
 def printable(text):
-    """XML has no other control characters."""
+    """XML allows no other control characters."""
     return "".join(char if char >= " " or char in "\n\t" else "?" for char in text)
 
 
 class Reports:
-    """Of the whole run; used by several threads."""
+    """The reports of the whole run; used by several threads."""
 
     def __init__(self):
         self.all, self.second_tries = [], []

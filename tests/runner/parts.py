@@ -1,20 +1,21 @@
-"""What can be run, and in which tier: a row for each part."""
+"""The parts that can be run, and their tiers: a row for each part."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 PLAIN, ASAN, TSAN = "build", "build-asan", "build-tsan"
-# Tests of many processes. Those of ours wait nine tenths of their time; those with PyTorch compute.
+# Tests of many processes. Those of our programs wait for nine tenths of their time; those with
+# PyTorch compute.
 WAITING, TRAINING = "waiting", "training"
 COMPUTING = "computing"  # one process each that computes for minutes
 ALONE = "alone"  # when the other lanes are over
-# The sanitizers' builds are without LibTorch, and with them the tests that load Python's.
+# The sanitizers' builds have no LibTorch, so their tests do not include those that load Python's.
 WITHOUT_TORCH = ("--ignore-glob=*torch*",)
-# Files of cluster with tests that are marked as training: by their names, or with the mark.
+# Files of cluster with tests that train: by their names, or because they have the mark.
 TRAINING_FILES = " ".join(sorted(
     f"cluster/{file.name}" for file in Path(__file__).resolve().parents[1].glob("cluster/test_*.py")
     if "torch" in file.name or "mark.trains" in file.read_text()))
-# Sanitized, each program goes through its main paths once; `thorough` takes all paths.
+# With a sanitizer, each program goes through its main paths once; `thorough` takes all paths.
 MAIN_PATHS = (*WITHOUT_TORCH, "-m", "main_path")
 
 
@@ -27,13 +28,13 @@ class Part:
     pytest   `target` is a folder or files (patterns, with blanks between) below tests/
     own      a function of special.py with this name
 
-    `again`: what fails is of real processes, time or networks, and is tried again alone; but not
-    what computes only, by computing.py.
-    `lane`: what has one stands in line with the others of its lane; the rest runs beside the lanes,
-    as many parts at once as there are cores.
-    `of`: the word by which it is asked for, if that is another part's name.
-    `apart`: it computes, and has a share of the processors of its own, beside other tests' agents.
-    `quick`: it belongs to the first tier, which a landing has to pass.
+    `again`: its tests involve real processes, time or networks, so those that fail are tried again
+    alone, except those that only compute (computing.py).
+    `lane`: the parts of a lane run one after the other; parts without a lane run beside the lanes,
+    as many at once as there are cores.
+    `of`: the word that selects it, if that is another part's name.
+    `apart`: it computes, and has its own share of the processors, beside other tests' agents.
+    `quick`: it belongs to the first tier, which every change has to pass.
     `thorough`: it belongs to the second tier (most of the first does, too).
     """
 
@@ -52,7 +53,7 @@ class Part:
 
     @property
     def word(self):
-        """The word by which it is asked for: all parts of a sanitizer have one."""
+        """The word that selects it; all parts of one sanitizer share a word."""
         return self.of or self.build.partition("-")[2] or self.name
 
 
@@ -66,12 +67,12 @@ def sanitized(build):
         Part(f"{name}-cluster", "pytest", "cluster", build, WITHOUT_TORCH, again=True,
              lane=WAITING, quick=False),
     ]
-    if build == ASAN:  # TSan's build leaves out what has one thread
+    if build == ASAN:  # TSan's build leaves out tests with one thread
         parts += [
             Part("asan-no-memory", "catch", "no_memory_tests", build, apart=True),
             Part("asan-fuzz", "fuzz", "fuzz", build, lane=COMPUTING, apart=True),
-            # What a mutant breaks is in the simulator: the plain build shows that it is found.
-            # (What only excludes would include the hidden ones, too.)
+            # A mutant breaks something in the simulator, and the plain build shows that it is
+            # found. (A filter that only excludes would include the hidden tests, too.)
             Part("asan-simulation", "catch", "simulation_tests", build, ("~[.]~mutant*",),
                  lane=COMPUTING, apart=True),
         ]
@@ -105,11 +106,11 @@ PARTS = [
     Part("versions", "own", build="", lane=ALONE, quick=False),
     Part("programs", "own", lane=ALONE, quick=False),
 ]
-WORDS = list(dict.fromkeys(part.word for part in PARTS))  # and each part by its own name
+WORDS = list(dict.fromkeys(part.word for part in PARTS))  # each part also has its own name
 
 
 def chosen(words):
-    """The parts that these words ask for: no word is the first tier, `thorough` the second."""
+    """The parts that these words select: no word selects the first tier, `thorough` the second."""
     if words == ["thorough"]:
         return [part for part in PARTS if part.thorough]
     if not words:
@@ -118,8 +119,8 @@ def chosen(words):
 
 
 def effort(words):
-    """How much of an exhaustive or randomised test these words ask for (tests/support/effort.hpp):
-    `quick` if any of the parts belongs to the first tier."""
+    """How much of an exhaustive or randomised test is run for these words
+    (tests/support/effort.hpp): `quick` if any of the parts belongs to the first tier."""
     parts = chosen(words)
     is_quick = words != ["thorough"] and any(part.quick for part in parts)
     return "quick" if is_quick else "thorough"

@@ -1,6 +1,7 @@
-"""A plugin of pytest: a line of JSON for each test, when it has ended, in the file that
-DDPRUN_TEST_STREAM names; the first lines tell how many there are. Beside the seconds that a test
-took stand those of a processor that it and its children used: the rest it has waited."""
+"""A plugin of pytest: it writes a line of JSON for each test that has ended to the file that
+DDPRUN_TEST_STREAM names; the first lines say how many tests there are. A line has the seconds that
+a test took, and the processor seconds that it and its children used; the rest of the time it
+waited."""
 
 import json
 import os
@@ -9,12 +10,12 @@ import pytest
 
 
 def cpu():
-    """Of this process and of the children that it has waited for."""
+    """The processor time of this process and of the children that it has waited for."""
     return sum(os.times()[:4])
 
 
 class Processor:
-    """In the process that runs the tests: what each of them has used."""
+    """Measures what each test has used, in the process that runs the tests."""
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item):
@@ -64,7 +65,7 @@ class Stream:
             seen["result"] = "skipped"
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
             seen["text"] = str(reason).removeprefix("Skipped: ")
-        # One whose worker has died has no teardown.
+        # A test whose worker process has died has no teardown.
         if report.when == "teardown" or (report.failed and report.when not in ("setup", "call")):
             used = {name: value for name, value in report.user_properties if name == "cpu"}
             self.write(name=report.nodeid, **self.tests.pop(report.nodeid), **used)
@@ -78,6 +79,6 @@ class Stream:
 def pytest_configure(config):
     config.pluginmanager.register(Processor(), "ddprun-processor")
     path = os.environ.get("DDPRUN_TEST_STREAM")
-    if path and not hasattr(config, "workerinput"):  # xdist's workers tell their parent
+    if path and not hasattr(config, "workerinput"):  # xdist's workers report to their parent
         stream = Stream(path)
         config.pluginmanager.register(stream, "ddprun-stream")

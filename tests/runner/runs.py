@@ -1,4 +1,4 @@
-"""Runs one part, and again what failed of it."""
+"""Runs one part, and again the tests of it that failed."""
 
 import json
 import os
@@ -14,30 +14,31 @@ from follow import Follower
 from outcomes import FAILED, PASSED, SKIPPED, Outcome, Report, end_of
 from parts import ALONE, ASAN, COMPUTING, PLAIN, TRAINING, TSAN, WAITING
 
-PART_LIMIT_S = 7200  # of all that a part runs, together
-TEST_LIMIT_S = 900  # of a test in Python; one that hangs, and no other, reaches it
-CATCH_LIMIT_S = 1800  # of one in C++, but for a million schedules; sanitized they may take long
-LIST_LIMIT_S = 300  # for a program to say which tests it has
-DEATHS_MAX = 20  # of one program: so often it goes on behind a crash or a sanitizer's report
+PART_LIMIT_S = 7200  # for everything that a part runs together
+TEST_LIMIT_S = 900  # for a test in Python; only one that hangs reaches it
+CATCH_LIMIT_S = 1800  # for one in C++, except a million schedules; sanitizers are slow
+LIST_LIMIT_S = 300  # for a program to list its tests
+DEATHS_MAX = 20  # how often a program goes on after a crash or a sanitizer's report
 CORES = len(os.sched_getaffinity(0))
 GIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
 
 
 def at_once(cores, gib):
-    """So many tests at once in each lane. Of those with PyTorch each rank takes 0.4 GB, and few
-    have more than five; half of their time they wait for one another, or for a limit."""
+    """How many tests run at once in each lane. With PyTorch each rank takes 0.4 GB, and few tests
+    have more than five ranks; half of the time they wait for each other, or for a limit."""
     return {WAITING: min(4 * cores, 24), TRAINING: max(2, min(2 * cores + 1, 12, int(gib / 3))),
             ALONE: max(2, min(3 * cores, 12, int(gib / 2))), "": cores}
 
 
 AT_ONCE = at_once(CORES, GIB)
-# What tests/support/cluster.py says of a crash of one of our programs, and of a leak.
+# What tests/support/cluster.py prints about a crash of one of our programs, and about a leak.
 NEVER_AGAIN = ("has crashed: ", "processes were left behind: ")
 HERE = Path(__file__).resolve().parent
 
 
 def limit_of(part):
-    """Of one of its tests in C++. Beside compilers and all else a minute of work takes many."""
+    """The limit for one of its tests in C++. Beside compilers and everything else a minute of work
+    takes many minutes."""
     return PART_LIMIT_S if part.lane == COMPUTING else CATCH_LIMIT_S
 
 
@@ -48,7 +49,7 @@ class Runner:
 
     @staticmethod
     def without_randomization():
-        """clang's TSan cannot place its shadow under some kernels' address randomization."""
+        """clang's TSan cannot map its shadow memory with some kernels' address randomization."""
         setarch = shutil.which("setarch")
         if setarch and subprocess.run([setarch, "-R", "true"], capture_output=True,
                                       check=False).returncode == 0:
@@ -60,7 +61,7 @@ class Runner:
         return Path(part.build or PLAIN, "test-logs")
 
     def environment(self, part):
-        """What the tests of this part are told."""
+        """The environment of this part's tests."""
         logs = self.logs(part).resolve()
         reports = f"log_path={logs}/report"
         told = {"DDPRUN_BUILD": part.build or PLAIN,
@@ -72,7 +73,7 @@ class Runner:
         return {**told, **dict(part.environment)}
 
     def run(self, part, only=(), suffix=""):
-        """Its report. `only` are names of tests, which then run one after the other."""
+        """Returns its report. `only`: names of tests, which then run one after the other."""
         logs = self.logs(part)
         logs.mkdir(parents=True, exist_ok=True)
         log = logs / f"{part.name}{suffix}.log"
@@ -127,8 +128,8 @@ class Runner:
                 self.take(report, [Outcome("the program", FAILED, may_be_again=False, text=
                                            f"{len(rest)} of {len(names)} tests were not run")])
                 break
-            # A crash, a sanitizer's report and a test that hangs end the program: what stands
-            # behind is run without.
+            # A crash, a sanitizer's report and a test that hangs end the program; then the tests
+            # after it run without that one.
             file = Path(report.log).with_suffix(".rest")
             file.write_text("".join(f"{catch.selector(name)}\n" for name in rest))
             wanted = ["-f", file]
@@ -143,7 +144,7 @@ class Runner:
         Path(report.log).write_bytes(b"")
         for target in targets:
             start = time.monotonic()
-            # An input that fails is left in the working folder: among the logs.
+            # A failing input is left in the working folder, among the logs.
             status = self.commands.run(
                 [*self.prefix.get(part.build, []), target.resolve(), *part.arguments], report.log,
                 limit_of(part), environment, part.apart, append=True,
@@ -192,7 +193,7 @@ class Runner:
 
 
 def text_of(report, characters=6000):
-    """Of what failed, for whoever reads the run's output alone."""
+    """The text of what failed, for people who read only the run's output."""
     return "\n".join(f"---- {report.part.name}: {one.name}\n{one.text[-characters:]}"
                      for one in report.failed())
 

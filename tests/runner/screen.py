@@ -1,10 +1,10 @@
-"""What a run says: whole lines, and now and then how far it is."""
+"""What a run prints: whole lines, and now and then how far it is."""
 
 import sys
 import threading
 import time
 
-EVERY_S = 30  # in a log; a terminal is told at once
+EVERY_S = 30  # in a log; on a terminal at once
 
 
 class Screen:
@@ -27,7 +27,7 @@ class Screen:
             self.width = 0
 
     def at(self, part, done, whole):
-        """So many tests of this part are done. `whole` is None while nobody knows."""
+        """So many tests of this part are done. `whole` is None as long as the total is unknown."""
         with self.lock:
             self.progress[part] = f"{part} {done}" + (f" of {whole}" if whole else "")
             self.tell()

@@ -1,10 +1,11 @@
-"""Tests of real processes, real time and real networks that have failed are tried again: alone,
-when everything else is done, twice at most. What passes then counts as passed, and is named."""
+"""Tests of real processes, real time and real networks that have failed are tried again alone, when
+everything else is done, and twice at most. A test that passes then counts as passed, and is
+named."""
 
 from outcomes import FAILED, PASSED
 
 TRIES = 2
-MOST = 5  # so many tests in one run; more are a fault of ours, not of the machine
+MOST = 5  # tests in one run; if there are more, our code is at fault, not the machine
 
 
 def candidates(reports):
@@ -13,7 +14,7 @@ def candidates(reports):
 
 
 def take_place(runner, screen, reports):
-    """Changes the outcomes of those that pass, and returns whether there were too many."""
+    """Changes the outcomes of tests that pass, and returns whether there were too many failures."""
     wanted = candidates(reports)
     if len(wanted) > MOST:
         screen.say(f"{len(wanted)} tests of real processes failed, and at most {MOST} are tried "

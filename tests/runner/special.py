@@ -1,4 +1,4 @@
-"""Parts that are more than one program: functions with their names."""
+"""Parts that are more than one program; each is a function with the part's name."""
 
 import itertools
 import time
@@ -9,7 +9,7 @@ from outcomes import FAILED, PASSED, Outcome, Report
 from parts import ALONE, PLAIN, TRAINING_FILES, Part
 
 LIMIT_S = 7200
-# What a part builds in by itself.
+# The folders in which a part builds by itself.
 BUILDS = {"versions": [builds.VERSIONS], "mutation": [builds.MUTATION]}
 SOURCES = ("rendezvous", "launcher", "worker", "examples", "tests")
 
@@ -40,19 +40,21 @@ def mutation(runner, part):
     yield report
 
 
-# What a processor without AVX-512 or AVX2 takes in oneDNN and in ATen, and how many threads.
+# The code paths of oneDNN and ATen on processors without AVX-512 or AVX2, and numbers of threads.
 ISAS, CAPABILITIES, THREADS = ("", "AVX2", "SSE41"), ("", "avx2", "default"), ("1", "2")
 
 
 def every_pair():
-    """Few settings in which each value of one of the three meets each of the others."""
+    """A small number of settings in which each value of one of the three meets each value of the
+    others."""
     for one, two in itertools.product(range(len(ISAS)), range(len(CAPABILITIES))):
         yield ISAS[one], CAPABILITIES[two], THREADS[(one + two) % 2]
     yield "SSE41", "default", "2"  # the weakest
 
 
 def arithmetic(runner, part):
-    """All that trains, as on other processors: no test may hang on how a sum is rounded."""
+    """Runs all tests that train as on other processors, because no test may depend on how a sum is
+    rounded."""
     for isa, capability, threads in every_pair():
         name = f"arithmetic-{isa or 'all'}-{capability or 'all'}-{threads}"
         told = (("OMP_NUM_THREADS", threads), ("DDPRUN_TEST_THREADS", threads),
@@ -70,7 +72,7 @@ def arithmetic(runner, part):
 
 
 def versions(runner, part):
-    """worker/torch built with each supported PyTorch, and what it and its scripts meet there."""
+    """Builds worker/torch with each supported PyTorch, and runs it and the scripts that use it."""
     build, python = builds.VERSIONS, runner.python
     for line in Path("tests/torch_versions.txt").read_text().splitlines():
         packages = line.partition("#")[0].split()
@@ -97,7 +99,7 @@ def versions(runner, part):
 
 
 def programs(runner, part):
-    """Other people's libraries, in an environment of their own."""
+    """Tests with other people's libraries, in an environment of their own."""
     report = Report(part, f"{PLAIN}/test-logs/programs-environment.log")
     check(runner, report, "programs-environment", ["tests/support/programs_environment"])
     yield report

@@ -1,4 +1,4 @@
-"""tests/support/check_ports.py: which ports may be somebody else's by the time they are used."""
+"""tests/support/check_ports.py: which ports another process may have by the time they are used."""
 
 import subprocess
 import sys

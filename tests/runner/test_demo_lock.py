@@ -1,4 +1,5 @@
-"""examples/demo and tests/run build in one folder: never at once, and nothing is left of either."""
+"""examples/demo and tests/run build in one folder, but never at the same time, and neither leaves
+anything behind."""
 
 import os
 import shutil
@@ -16,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def demo(tree):  # noqa: F811
-    """Starts the demo of that tree, whose job says so and ends when it is told."""
+    """Starts the demo of that tree, whose job reports its start and ends when it is told."""
     for name, text in (("tests/setup", "exit 0"), ("bin/ninja", "exit 0"),
                        (".venv/bin/python", "echo the job runs\nread line")):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""tests/support/check_hiding.py: which functions and constants would be taken for others."""
+"""tests/support/check_hiding.py: which functions and constants would be mistaken for others."""
 
 import subprocess
 import sys

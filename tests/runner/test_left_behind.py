@@ -1,5 +1,5 @@
-"""What a test leaves behind is a leak, and red: it is never tried again. What ends too late may be
-the machine's fault."""
+"""A process that a test leaves behind is a failure that is never tried again. If a process merely
+ends too late, that may be the machine's fault."""
 
 import sys
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Sanitized, each program and each part of it goes through its main path once in every run: by a
-test marked `main_path`. What is new is missing here until it has one."""
+"""With a sanitizer, each program and each part of it goes through its main path once in every run,
+by a test that is marked `main_path`. A new one fails here until it has such a test."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# A program or a folder of launcher/ with a life of its own, and a file with such a test of it.
+# A program, or a folder of launcher/ that is a part of its own, and a file with such a test of it.
 TESTED_BY = {
     "ddprun": "test_round.py",
     "ddprun-rendezvous": "test_http.py",

@@ -1,4 +1,4 @@
-"""Ctrl-C in each phase of tests/run: nothing that it has started is left."""
+"""Ctrl-C in each phase of tests/run leaves nothing that it has started."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ def test_it():
     time.sleep(1000)
 """
 CHECKS = {f"tests/support/check_{name}.py": "" for name in ("layers", "hiding", "names", "ports")}
-# What is in the tree, and what tests/run is told.
+# The files of the tree, and the arguments of tests/run.
 PHASES = {
     "configuring": ({"bin/cmake": HANGS}, ["unit"]),
     "building": ({"bin/cmake": DONE, "bin/ninja": HANGS}, ["unit"]),
@@ -83,7 +83,7 @@ def test_nothing_is_left(tree, phase):  # noqa: F811
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left_of_setting_up(tree, number):  # noqa: F811
-    """Ctrl-C goes to all that the terminal's shell has started together, others to the script."""
+    """Ctrl-C goes to the whole process group, other signals only to the script."""
     for name in ("run", "setup", "requirements.txt", "constraints.txt", "support/foreground.sh"):
         (tree / "tests" / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / "tests" / name, tree / "tests" / name)
@@ -98,7 +98,7 @@ def test_nothing_is_left_of_setting_up(tree, number):  # noqa: F811
         wait_for(lambda: (tree / "begun").exists() or run.poll() is not None)
         assert run.poll() is None, run.communicate()[0]
         (os.killpg if number == signal.SIGINT else os.kill)(run.pid, number)
-        text, _ = run.communicate(timeout=LIMIT_S)  # until nobody has its output open
+        text, _ = run.communicate(timeout=LIMIT_S)  # until no process has its output open
     finally:
         subprocess.run(["pkill", "-KILL", "-s", str(run.pid)], check=False)
     assert run.returncode == 128 + number, text

@@ -1,4 +1,5 @@
-"""tests/support/ports.py: a port is one process's own among all that run tests at the same time."""
+"""tests/support/ports.py: among all processes that run tests at the same time, only one has a given
+port."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What tests/run refuses before anything is built, each with one line; and its own faults."""
+"""What tests/run refuses before anything is built, each with one line; and bugs of its own."""
 
 from collections import namedtuple
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""tests/run itself: what it counts, what it tries again, what it refuses, and what it leaves."""
+"""tests/run itself: what it counts, what it tries again, what it refuses, and what it leaves
+behind."""
 
 import contextlib
 import json
@@ -109,7 +110,7 @@ def test_a_program_that_dies_fails_the_test_that_ran_and_is_not_tried_again(tmp_
     assert read(tmp_path, text, -11)[1:] == [("last", FAILED, False)]
     assert read(tmp_path, GOOD, -11)[1:] == [("the program", FAILED, False)]
     assert read(tmp_path, text, None)[1:] == [("last", FAILED, True)]  # it took too long
-    after_a_failure = BAD + text  # which says nothing about this end
+    after_a_failure = BAD + text  # that failure says nothing about this end
     assert read(tmp_path, after_a_failure, 66)[2:] == [("last", FAILED, False)]
 
 
@@ -144,7 +145,7 @@ sys.exit(failed)
 
 
 def run_program(tmp_path, monkeypatch, deadly, hanging=()):
-    """What a runner makes of a program of five tests, of which these end it, or never end."""
+    """Runs a program of five tests, of which these end the program, or never end."""
     program = tmp_path / "build-x/bin/tests"
     program.parent.mkdir(parents=True)
     program.write_text(CATCH.replace("DEADLY", repr(deadly)).replace("HANGING", repr(hanging)))
@@ -183,7 +184,7 @@ def test_a_program_that_dies_again_and_again_is_left_alone(tmp_path, monkeypatch
 
 
 def test_a_program_that_takes_too_long_is_left_alone(tmp_path, monkeypatch):
-    """Not only a test of it: what is left is not begun again and again."""
+    """The limit is that of the whole program, so the rest is not started again and again."""
     late = SimpleNamespace(monotonic=lambda: time.monotonic() + (
         runs.PART_LIMIT_S if (tmp_path / "begun").exists() else 0))
     monkeypatch.setattr(runs, "time", late)
@@ -281,7 +282,7 @@ def test_known(): assert False
 
 
 class Machine:
-    """Runs tests again: those that are named in `better` pass at that try."""
+    """Runs tests again; those that `better` names pass at that try."""
 
     def __init__(self, **better):
         self.better, self.tried = better, []
@@ -365,7 +366,7 @@ def test_the_tests_are_told_how_much_to_do(tree, monkeypatch, word, asked, told)
     run = start(tree, word)
     text, _ = run.communicate(timeout=LIMIT_S)
     assert (tree / "told").read_text() == f"{told}\n", text
-    # Each start takes the same sample, a second try as well. It is said if anything failed.
+    # Each start takes the same sample, and so does a second try. It is printed if anything failed.
     first, *others = (tree / "seeds").read_text().splitlines()
     assert others and {*others} == {first}
     assert (f"the samples of this run: {first}\n" in text) == ("failed: " in text), text
@@ -402,7 +403,8 @@ def test_each_test_that_trains_is_in_the_lane_of_those_and_in_no_other():
 
 @pytest.fixture
 def tree(tmp_path):
-    """A checkout with this runner, whose build is a program that never ends and has a child."""
+    """A checkout with this runner, in which the build is a program that never ends and has a
+    child."""
     shutil.copytree(HERE, tmp_path / "tests/runner", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "bin").mkdir()
     cmake = tmp_path / "bin/cmake"
@@ -426,7 +428,8 @@ def refusal(tree, *words):
 
 
 def processes_of(tree):
-    """That this tree's run has started, by the environment that it gives them."""
+    """The processes that this tree's run has started, known by the environment that it gives
+    them."""
     def belongs(folder):
         try:
             variables = (folder / "environ").read_bytes()
@@ -457,7 +460,7 @@ def test_a_build_of_another_checkout_is_refused(tree):
 
 @pytest.fixture
 def full_disk(tree):
-    """That tree on a disk with no room."""
+    """The same tree on a disk with no room."""
     folder = tree / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder]
