@@ -21,7 +21,7 @@ ROUNDS = 3
 
 
 def seconds(switch, words):
-    """Of one meeting of all hosts, and what the first one says."""
+    """The seconds of one meeting of all hosts, and what the first one prints."""
     environment = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "PYTHON_EXEC": "/nonexistent/python"}
     begin = time.perf_counter()
     doctors = [subprocess.Popen(

@@ -2,8 +2,8 @@
 // through pinned memory of bounded size (torch/pinned_staging), and the ordinary one, to memory
 // that is not pinned, alternating; medians. The limit is one copy to pinned memory of 256 MiB.
 //
-// The folder is to be in memory (/dev/shm), so that the disk is not measured. Without a GPU it says
-// so, and does nothing.
+// The folder should be in memory (/dev/shm), so that the disk is not measured. Without a GPU it
+// says so, and does nothing.
 //
 //   gpu_snapshot_benchmark [--rounds=N] [--bytes=N[,N...]] [--folder=DIR]
 #include "tests/benchmark/measured.hpp"
@@ -46,7 +46,7 @@ struct options {
   benchmark::fail("gpu_snapshot_benchmark", text);
 }
 
-// As a transformer's: in each layer of 64 MiB there are matrices and, by number, as many vectors.
+// Like a transformer: each layer of 64 MiB has matrices and as many vectors.
 std::vector<torch::Tensor> model_of(std::uint64_t bytes, c10::Device device) {
   const auto floats = torch::TensorOptions(device).dtype(torch::kFloat);
   std::vector<torch::Tensor> all;
@@ -85,7 +85,7 @@ class job {
     auto opened = snapshots::open(environment(), keeping, problem);
     if (!opened) fail(problem);
     kept_ = std::move(*opened);
-    save();  // its memory for the copy is new
+    save();  // the first save allocates memory for the copy
     wait();
   }
   void save() {
@@ -124,7 +124,7 @@ void compare(const options& chosen, std::uint64_t bytes, c10::Device device) {
   std::printf("\n%.2f GiB in %zu tensors, %d rounds: median (least to most)\n", size, model.size(),
               chosen.rounds);
   const c10::impl::VirtualGuardImpl gpu(device.type());
-  // Each has a folder of its own: they are two jobs.
+  // They are two jobs, so each has a folder of its own.
   job pinned(chosen.folder + "/pinned", model, view_of);
   job ordinary(chosen.folder + "/ordinary", model, ordinary_view_of);
   std::vector<double> pinned_seconds, ordinary_seconds, ratio, written;

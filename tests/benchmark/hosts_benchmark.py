@@ -36,7 +36,7 @@ RANK = "echo up; exec sleep 1000"
 TORCHRUN = ROOT / ".venv/bin/torchrun"
 START_LIMIT = 300
 END_LIMIT = 30
-# A person who types such a loop would have it end its ssh's, too.
+# A person who types such a loop would have it end its ssh processes, too.
 LOOP = """trap 'kill $(jobs -p); wait; exit 143' TERM
 for host in {hosts}; do ssh -F {config} "$host" {command} & done
 wait
@@ -44,12 +44,12 @@ wait
 
 
 def spaces_of(hosts):
-    """The network namespaces, as /proc names them."""
+    """The network namespaces of these processes, as /proc names them."""
     return {os.stat(f"/run/netns/{host.name}").st_ino for host in hosts}
 
 
 def inside(spaces, but):
-    """The processes of these hosts, without those that were there before."""
+    """The processes of these hosts that were not there before."""
     found = set()
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -66,12 +66,13 @@ def kill_all(pids):
 
 
 def measure(line, ranks, spaces, before, environment=None, cwd=None):
-    """Seconds until all ranks are up, and until nothing is left; None: not in time."""
+    """The seconds until all ranks are up, and until nothing is left; None: not in time."""
     begin = time.perf_counter()
     command = subprocess.Popen([str(word) for word in line], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                env={**os.environ, **(environment or {})}, cwd=cwd)
-    # All: whoever lives on, as the ssh's of a loop, would keep the output open for ever.
+    # This ends all of them: processes that live on, such as the ssh processes of a loop, would keep
+    # the output open for ever.
     limit = threading.Timer(START_LIMIT, lambda: kill_all(inside(spaces, before)))
     limit.start()
     up = 0
@@ -105,7 +106,7 @@ def shown(times):
 
 
 def alternate(launchers, rounds, ranks, spaces, before, **more):
-    """`launchers`: {name: line}, each `rounds` times, in turns."""
+    """Runs `launchers`, {name: line}, alternately, each of them `rounds` times."""
     seen = {name: [] for name in launchers}
     for _ in range(rounds):
         for name, line in launchers.items():
@@ -126,7 +127,8 @@ def quoted(words):
 
 
 def named(cluster, name):
-    """A machine of this name, which knows the others by theirs, as launchers expect."""
+    """The beginning of a command that runs on a machine of this name, which can resolve the other
+    names, as launchers expect."""
     script = f'mount --bind {cluster.folder}/names /etc/hosts && hostname {name} && exec "$@"'
     return ["unshare", "--mount", "--uts", "sh", "-c", script, "sh"]
 
@@ -137,7 +139,7 @@ def write_names(cluster, hosts):
 
 
 def over_ssh(cluster, net, hosts):
-    """Each launcher's line, to be typed on the first host."""
+    """Each launcher's command line on the first host."""
     names = [host.address for host in hosts[1:]]
     config = net.folder / "config"
     command = quoted([quoted(torchrun_words(len(names), f"{names[0]}:29400"))])

@@ -1,4 +1,4 @@
-"""ddprun against torchrun, in one run on one machine: start, memory, restart.
+"""ddprun compared with torchrun, in one run on one machine: start, memory, restart.
 
 Each figure is the median of alternating rounds; the spread in brackets is the interquartile range.
 Run it by `tests/benchmark/run`, never beside tests.
@@ -60,7 +60,7 @@ def start(rounds):
 
 
 def ids(rounds):
-    """What unique ids of NCCL cost: a first round at once, a restart with a helper that waits."""
+    """What NCCL's unique ids cost: in a first round, and in a restart, for which a helper waits."""
     library = installed_nccl()
     if library is None:
         print("NCCL ids: this Python has no NCCL")
@@ -116,7 +116,7 @@ def memory():
 
 
 def restart_ms(launcher, nodes=2, workers=2):
-    """Nodes on this one machine: from a worker's exit until all workers run again."""
+    """All nodes are on this machine: the time from a worker's exit until all workers run again."""
     folder = Path(tempfile.mkdtemp())
     notes = folder / "notes"
     endpoint = f"127.0.0.1:{free_port()}"
@@ -159,7 +159,8 @@ def restart_of_many(rounds):
 
 
 def fresh_daemon_ms():
-    """A daemon, as soon as it listens two agents: from its start to the start of all workers."""
+    """Starts a daemon and, as soon as it listens, two agents: the time from the daemon's start to
+    the start of all workers."""
     folder = Path(tempfile.mkdtemp())
     notes, port_file = folder / "notes", folder / "port"
     notes.touch()
@@ -192,7 +193,7 @@ def fresh_daemon(rounds):
 
 
 def main():
-    # What the daemons keep goes with the benchmark.
+    # The daemons' state is removed with the benchmark's folder.
     os.environ["XDG_STATE_HOME"] = state = tempfile.mkdtemp()
     try:
         run()

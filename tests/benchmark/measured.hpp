@@ -1,4 +1,4 @@
-// What the benchmarks of snapshots share: how long something takes, and how that is told.
+// What the benchmarks of snapshots share: how long something takes, and how that is printed.
 #pragma once
 
 #include <algorithm>
@@ -33,14 +33,14 @@ inline std::string spread(std::vector<double> values) {
   return text;
 }
 
-// The same of so much a second.
+// The same for an amount per second.
 inline std::string rate(double amount, std::vector<double> seconds) {
   for (double& each : seconds)
     each = amount / each;
   return spread(std::move(seconds));
 }
 
-// Where the value of an option goes.
+// Takes the value of an option.
 using option_value = std::function<void(const char* value)>;
 template <typename Number>
 option_value into_number(Number& number) {
@@ -52,8 +52,8 @@ inline option_value into_text(std::string& text) {
   return [&text](const char* value) { text = value; };
 }
 
-// Each word is to be one of these, such as "--rounds=" with its value behind it; else the usage is
-// told: "[--rounds=N]".
+// Each word must be one of these, such as "--rounds=", followed by its value; otherwise the usage
+// is printed: "[--rounds=N]".
 inline void read_options(const char* program, const std::string& usage, int count, char** words,
                          const std::vector<std::pair<std::string, option_value>>& known) {
   for (int at = 1; at < count; ++at) {

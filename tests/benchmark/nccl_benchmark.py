@@ -1,6 +1,6 @@
-"""On NVIDIA GPUs, one rank for each, C++ against Python under ddprun, alternating: the all_reduce
-of examples/03_nccl_allreduce size by size, and the training of ResNet-50 and of BERT. Without a
-GPU it says so, and does nothing.
+"""C++ compared with Python under ddprun, alternating, on NVIDIA GPUs with one rank for each: the
+all_reduce of examples/03_nccl_allreduce size by size, and the training of ResNet-50 and of BERT.
+Without a GPU it says so, and does nothing.
 
 Each figure is the median of the rounds; the spread in brackets is the interquartile range. Run it
 by `tests/benchmark/run nccl`, never beside tests.
@@ -21,7 +21,7 @@ from tests.support.gpus import visible_gpus  # noqa: E402
 
 SIZES = ["-b", "8", "-e", "256M", "-f", "8", "-n", "20"]
 FOLDER = ROOT / "examples" / "03_nccl_allreduce"
-# Both sum in place. Of nccl-tests' columns those are the last four: time, algbw, busbw, #wrong.
+# Both sum in place, for which nccl-tests has the last four columns: time, algbw, busbw, #wrong.
 LINES = {
     "C++": re.compile(r"(\d+) +\d+ +float .* ([\d.]+) +[\d.]+ +([\d.]+) +(\d+)$", re.MULTILINE),
     "Python": re.compile(r"(\d+) B +([\d.]+) us +([\d.]+) GB/s (\d+) wrong$", re.MULTILINE),
@@ -29,7 +29,7 @@ LINES = {
 
 
 def all_reduce(kind, ranks):
-    """For each size in bytes: microseconds, and GB/s on the bus."""
+    """For each size in bytes: the microseconds, and GB/s on the bus."""
     command = (["--nccl-ids=on", "--no-python", BIN / "nccl_allreduce"] if kind == "C++"
                else [FOLDER / "all_reduce.py"])
     done = subprocess.run(

@@ -1,5 +1,5 @@
 """The output of workers through ddprun and through torchrun, in one run on one machine: MB/s of two
-workers that write as fast as they can, against cat.
+workers that write as fast as they can, compared with cat.
 
 What comes out goes through a pipe to a reader that only counts. Each figure is the median of
 alternating rounds; the spread in brackets is the interquartile range. Run it by
@@ -30,7 +30,8 @@ def summary(values):
 
 
 def seconds(command):
-    """From the first byte to the end, so that the start of a launcher does not count."""
+    """The seconds from the first byte to the end, so that the start of a launcher does not
+    count."""
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL)
     reader = process.stdout.fileno()

@@ -1,11 +1,11 @@
-"""What comes back, and how soon: one DDP script on gloo under ddprun and under torchrun, on hosts
-that are network namespaces, with the same faults.
+"""How a job recovers, and how soon: one DDP script on gloo under ddprun and under torchrun, on
+hosts that are network namespaces, with the same faults.
 
 Both meet at one ddprun-rendezvous on a host of its own (torchrun takes it for its TCPStore), so
 that no fault hits the meeting point. A job that has not ended `LIMIT` seconds after its fault is
-given up.
-Run it by `tests/benchmark/run recovery`, never beside tests. It needs root, for the namespaces.
-By itself it takes words of the scenarios that are to be played, and `--rounds=N`.
+given up. Run it by `tests/benchmark/run recovery`, never beside tests. It needs root, for the
+namespaces. Started directly it takes words from the names of the scenarios to run, and
+`--rounds=N`.
 """
 
 import os
@@ -31,13 +31,13 @@ LAUNCHERS = {"ddprun": [BIN / "ddprun"],
 EPOCHS = 30
 LIMIT = 90
 ROUNDS = 3
-# A name and an /etc/hosts of its own.
+# Each host has its own name and /etc/hosts.
 NAMED = ["unshare", "--uts", "--mount", "sh", "-c",
          'hostname "$0"; mount --bind "$1" /etc/hosts; shift; exec "$@"']
 
 
 class Job:
-    """One run of the script on all of `hosts` but the last, which has the daemon."""
+    """One run of the script on all of `hosts` except the last, which has the daemon."""
 
     def __init__(self, launcher, hosts, names, known, nnodes):
         self.folder = Path(tempfile.mkdtemp())
@@ -82,7 +82,7 @@ class Job:
         return not agents or any(agent.poll() is None for agent in agents)
 
     def lines(self, what, after=0):
-        """(ns, rank, world, epoch) of each."""
+        """(ns, rank, world, epoch) of each line."""
         found = [line.split() for line in self.notes.read_text().splitlines()]
         return [(int(ns), int(rank), int(world), int(epoch))
                 for ns, kind, rank, world, epoch in found if kind == what and int(ns) > after]
@@ -132,7 +132,7 @@ def kill_host(host):
 
 def kill_worker(job):
     for pid in pids_on(job.host_of_rank(1)):
-        # The launcher's own children have no script of ours on their command line.
+        # The launcher's own helpers do not have our script on their command line.
         if variable(pid, "RANK") == "1" and b"recovery_train" in Path(
                 f"/proc/{pid}/cmdline").read_bytes():
             os.kill(pid, signal.SIGKILL)
@@ -155,8 +155,9 @@ SCENARIOS = [
 
 
 def play(launcher, scenario):
-    """Seconds from the fault: until all ranks live again, until an epoch is finished, and of that
-    the import of torch; None where that did not come. And why the job did not end well."""
+    """The seconds from the fault until all ranks run again, until an epoch is finished, and how
+    many of these the import of torch takes; None if that did not happen. And why the job did not
+    succeed."""
     _, count, nnodes, names, known, delay, loss, fault, ranks = scenario
     if delay or loss:
         switch = slow_switch.SlowSwitch(count + 1, delay, loss)
@@ -208,7 +209,7 @@ def main():
         if chosen and not any(word in scenario[0] for word in chosen):
             continue
         print(f"  {scenario[0]}")
-        # In turns, so that what else this machine does meets both.
+        # They alternate, so that other load on this machine affects both.
         all_results = {launcher: [] for launcher in LAUNCHERS}
         for _ in range(rounds):
             for launcher, results in all_results.items():

@@ -1,6 +1,7 @@
-"""A small DDP job that notes what it does and when: argv[1] the notes, argv[2] the epochs.
+"""A small DDP job that notes what it does and when: argv[1] is the file of notes, argv[2] the
+number of epochs.
 
-It knows nothing of its launcher. A line of the notes: nanoseconds, what, rank, world size, epoch.
+It does not depend on its launcher. A line of the notes: nanoseconds, what, rank, world size, epoch.
 """
 
 import os

@@ -40,7 +40,7 @@ using std::chrono::steady_clock;
   std::exit(1);
 }
 
-// The daemon as a child process, on a port of its own choice.
+// The daemon as a child process, on a port that it chooses.
 class daemon_process {
  public:
   explicit daemon_process(const std::filesystem::path& program) {
@@ -50,7 +50,7 @@ class daemon_process {
     pid_ = fork();
     if (pid_ < 0) fail("fork");
     if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);  // also where the benchmark fails
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // also if the benchmark fails
       execl(program.c_str(), program.c_str(), "--bind", "127.0.0.1", "--port", "0", "--port-file",
             port_file_.c_str(), "--recovery-window", "0", "--log-level", "error", nullptr);
       std::perror("cannot start ddprun-rendezvous");
@@ -120,8 +120,8 @@ class load {
   load(const load&) = delete;
   load& operator=(const load&) = delete;
 
-  // As agents do: whoever connects says hello. A daemon lets silent connections go when they are
-  // many.
+  // Like an agent, this sends a hello as soon as it is connected, because a daemon closes silent
+  // connections if there are many.
   void dial(std::uint32_t index) {
     const int handle = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (handle < 0) fail("socket " + std::to_string(index));
@@ -147,7 +147,7 @@ class load {
     hello.worker_count = 8;
     hello.own_address = "127.0.0.1";
     hello.settings.nodes_min = hello.settings.nodes_max = count_;
-    // No heartbeat of ours is due within the measurement.
+    // None of our heartbeats becomes due during the measurement.
     hello.settings.timing = ddprun::timers_for(10min);
     hello.state.seq = 1;
     send(index, ddprun::protocol::encode(ddprun::agent_message(hello)));

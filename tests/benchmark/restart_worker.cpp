@@ -1,7 +1,7 @@
-// The worker of the restart benchmark. In its first life, rank WORLD_SIZE - 1 waits until all ranks
-// have started, notes the time and exits with 3; the others wait to be stopped. In their second
-// life all note the time and exit with 0. Notes are lines "<attempt> <rank> <start|exit> <ns>" in
-// the file named by the first argument, on the monotonic clock of this host.
+// The worker of the restart benchmark. In the first attempt rank WORLD_SIZE - 1 waits until all
+// ranks have started, notes the time and exits with 3; the others wait to be stopped. In the second
+// attempt all note the time and exit with 0. Notes are lines "<attempt> <rank> <start|exit> <ns>"
+// in the file named by the first argument, on the monotonic clock of this host.
 //
 // It runs under any launcher that sets RANK, WORLD_SIZE and TORCHELASTIC_RESTART_COUNT.
 #include <cstdio>
@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
   const char* rank = need("RANK");
   const int world = std::atoi(need("WORLD_SIZE"));
   note(argv[1], attempt, rank, "start");
-  // torchrun counts restarts for each node by itself, so a second start is what is portable.
+  // torchrun counts restarts for each node separately, so this counts starts, which is portable.
   if (std::strcmp(attempt, "0") != 0 || starts(argv[1]) > world) return 0;
   if (std::atoi(rank) != world - 1) {
     while (true)
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   }
   while (starts(argv[1]) < world)
     usleep(1000);
-  usleep(200'000);  // let the launchers come to rest
+  usleep(200'000);  // let the launchers become idle
   note(argv[1], attempt, rank, "exit");
   return 3;
 }

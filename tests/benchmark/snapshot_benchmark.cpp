@@ -1,5 +1,5 @@
-// Measures snapshots of one rank on the disk of the current folder, against `dd` with fsync of as
-// many bytes, alternating; medians.
+// Measures snapshots of one rank on the disk of the current folder, compared with `dd` with fsync
+// of as many bytes, alternating; medians.
 //
 //   write    MB/s of a save that training waits for, and of dd
 //   stall    how long training waits for a save that is asynchronous, against one that is not; and
@@ -49,7 +49,7 @@ struct options {
   benchmark::fail("snapshot_benchmark", text);
 }
 
-// Of /proc/self/status, in MiB.
+// A field of /proc/self/status, in MiB.
 double memory(const std::string& name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -60,7 +60,7 @@ double memory(const std::string& name) {
 
 // How far memory rises above where it was.
 double rise_of(const std::function<void()>& work) {
-  std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins anew
+  std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak
   const double before = memory("VmRSS");
   work();
   return memory("VmHWM") - before;
@@ -105,12 +105,12 @@ class job {
     if (kept_->wait()) fail(kept_->problem());
   }
   bool is_saved() { return kept_->is_saved(std::chrono::milliseconds(0)); }
-  // The seconds of it that it waits for a copy.
+  // Returns for how many seconds of the pass it waited for a copy.
   double pass() {
     std::uint64_t sum = 0;
     for (int turn = 0; turn < 4; ++turn)
       for_each_word([&](std::uint64_t& word) { sum += word ^ (sum >> 1); });
-    sum_ = sum;  // lest nothing is read
+    sum_ = sum;  // so that the reads are not optimized away
     const double waited = seconds_of([&] { kept_->wait_until_copied(); });
     for_each_word([](std::uint64_t& word) { ++word; });
     return waited;
@@ -144,10 +144,10 @@ void dd(const options& chosen) {
   std::filesystem::remove(file);
 }
 
-// What a training loop loses by a save that it goes on beside.
+// How much time a training loop loses if it goes on beside a save.
 class passes_beside_a_save {
  public:
-  // `save` is how long one takes that is waited for.
+  // `save`: how long a save takes for which training waits.
   void measure(job& of, double save) {
     constexpr int passes_min = 3;
     const double plain = seconds_of([&] {
@@ -205,7 +205,7 @@ int main(int count, char** values) {
   job waiting(chosen);
   waiting.open(false);
   const double rise_waiting = rise_of([&] { waiting.save(); });
-  // Each has a folder of its own: they are two jobs.
+  // They are two jobs, so each has a folder of its own.
   options other = chosen;
   other.folder += "/other";
   job going_on(other);

@@ -36,7 +36,7 @@ struct options {
   benchmark::fail("snapshot_open_benchmark", text);
 }
 
-// As its ranks write it, one after the other.
+// Makes the snapshot as its ranks would write it, one after the other.
 void make_snapshot(const options& chosen) {
   file_system& files = posix_file_system();
   const auto generation = claim_folder(files, chosen.folder, {}, write_to_stderr);

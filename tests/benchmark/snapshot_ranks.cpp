@@ -1,9 +1,9 @@
-// The ranks of a job on one node save and resume a state that they have alike, on the disk of a
-// folder; rank 0 says how long that took. Started by snapshot_ranks_benchmark.py.
+// The ranks of a job on one node save and resume a state that is the same on all, on the disk of a
+// folder; rank 0 prints how long that took. Started by snapshot_ranks_benchmark.py.
 //
 //   snapshot_ranks FOLDER MEBIBYTES ROUNDS
 //
-// Says for each round "dd S, one writer S, all writers S, one reads S, all read S", in seconds;
+// Prints for each round "dd S, one writer S, all writers S, one reads S, all read S", in seconds;
 // what is read is not in the page cache.
 #include "worker/snapshot/reader.hpp"
 #include "worker/snapshot/snapshots.hpp"
@@ -84,7 +84,7 @@ class ranks {
       throw std::runtime_error(store_->problem());
     }
   }
-  // Until all ranks are done.
+  // The seconds until all ranks are done.
   double seconds(const std::function<void()>& work) {
     meet();
     const auto start = clock_type::now();

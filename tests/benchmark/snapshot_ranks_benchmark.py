@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Four ranks of one node save and resume a state that they have alike: with one writer and with
-four against `dd` with fsync, and all four resuming against one that reads alone.
+"""Four ranks of one node save and resume a state that is the same on all: with one writer and with
+four, compared with `dd` with fsync; and all four resume, compared with one that reads alone.
 
     snapshot_ranks_benchmark.py [--mebibytes=1024] [--rounds=5] [--folder=snapshot-ranks-benchmark]
 """

@@ -1,12 +1,12 @@
-// Measures the store: one request in flight per connection, against an epoll echo server that does
-// no work (level triggered, as they are written) and against PyTorch's own TCPStore. Short rounds
-// alternate between the servers, and what is printed are medians of ratios within one round, with
-// the ratio of two rounds of the same echo server beside them as the noise.
+// Measures the store with one request in flight per connection, compared with an epoll echo server
+// that does no work (level triggered, as such servers usually are) and with PyTorch's own TCPStore.
+// Short rounds alternate between the servers. Printed are medians of ratios within one round, and
+// beside them, as the noise, the ratio of two rounds of the same echo server.
 //
 //   store_benchmark [--rounds=N] [--milliseconds=N] [--python=PATH] [--connections=1,64,1000,10000]
 //
-// PATH is $DDPRUN_PYTHON or .venv/bin/python unless given; PyTorch's server is left out where it
-// has no torch. Each server is a process of its own; the load comes from this one.
+// PATH is $DDPRUN_PYTHON or .venv/bin/python unless given; if it has no torch, PyTorch's server is
+// left out. Each server is a process of its own; the load comes from this process.
 #include "rendezvous/protocol/tcpstore.hpp"
 #include "tests/benchmark/store_servers.hpp"
 
@@ -47,7 +47,7 @@ std::vector<operation> operations() {
       {"get", made(wire::opcode::get, key), 8 + value.size()},
       {"add", made(wire::opcode::add, strings{"/count"}, std::int64_t{1}), 8},
       {"check", made(wire::opcode::check, key), 1},
-      // A SET has no reply: a PING in the same segment tells that it is done.
+      // A SET has no reply, so a PING in the same segment shows that it is done.
       {"set", made(wire::opcode::set, pair) + made(wire::opcode::ping, strings{}, std::int64_t{7}),
        4},
   };
@@ -68,7 +68,7 @@ class load {
     for (const int socket : sockets_)
       receive(socket, echoes_ ? hello.size() : 4);
   }
-  // Resets: tens of thousands of orderly ends would use up the ports.
+  // The connections are reset, because tens of thousands of orderly closes would use up the ports.
   ~load() {
     const linger reset{.l_onoff = 1, .l_linger = 0};
     for (const int socket : sockets_) {
@@ -79,7 +79,7 @@ class load {
   }
   load(const load&) = delete;
 
-  // Requests answered within `time`; afterwards none is in flight.
+  // How many requests are answered within `time`; afterwards none is in flight.
   std::size_t run(const operation& what, clock_type::duration time) {
     const std::size_t expected = echoes_ ? what.request.size() : what.reply_bytes;
     for (const int socket : sockets_)
@@ -165,8 +165,9 @@ struct options {
   std::vector<std::size_t> connections{1, 64, 1000, 10000};
 };
 
-// Another server ran before. What it left of the caches is not this one's to pay for, least of all
-// where one server is measured twice running: half of a sample's time goes by uncounted.
+// Another server ran before this one, and the state in which it left the caches must not count
+// here, above all if one server is measured twice in a row. So the first half of a sample's time is
+// not counted.
 sample take_sample(const server& from, load& by, const operation& what, const options& chosen,
                    std::size_t connections) {
   by.run(what, std::chrono::milliseconds(chosen.milliseconds) / 2);
@@ -179,11 +180,12 @@ sample take_sample(const server& from, load& by, const operation& what, const op
   return {requests / took.count(), cpu / requests};
 }
 
-// One column for each server, and a second one for the echo server: the noise.
+// One column for each server, and a second one for the echo server, which shows the noise.
 using columns = std::vector<std::vector<sample>>;
 
-// For each operation. The servers alternate, for each operation where all their connections fit
-// into this process, else for all of them: each server is then connected to anew.
+// Measures each operation. The servers alternate for each operation if all their connections fit
+// into this process; otherwise they alternate for all operations together, with new connections to
+// each server.
 std::vector<columns> measure(const std::vector<server>& servers, const options& chosen,
                              std::size_t connections, bool all_at_once) {
   const std::vector<operation> all = operations();

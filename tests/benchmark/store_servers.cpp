@@ -80,7 +80,8 @@ void serve_store(int port_pipe) {
     std::exit(1);
   }
   dprintf(port_pipe, "%d\n", listener.port());
-  // As in the daemon: with a second thread system calls and shared pointers cost more.
+  // As in the daemon there is a second thread, with which system calls and shared pointers cost
+  // more.
   std::thread thread([&] { loop.run(); });
   thread.join();
 }
@@ -176,7 +177,7 @@ std::size_t raise_descriptor_limit() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   const rlim_t most = std::max<rlim_t>(limit.rlim_max, 65536);
-  const rlimit wanted{most, most};  // beyond the hard limit only for root
+  const rlimit wanted{most, most};  // only root may exceed the hard limit
   if (setrlimit(RLIMIT_NOFILE, &wanted) != 0) {
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);

@@ -7,8 +7,8 @@
 //
 //   store_start_benchmark [--rounds=N] [--ranks=16,64,256,1024,4096] [--waiters=N] [--python=PATH]
 //
-// All ranks are connections of this one process, so its own work is a part of what is measured, the
-// same for both servers.
+// All ranks are connections of this one process, so its own work is part of what is measured, and
+// is the same for both servers.
 #include "rendezvous/protocol/tcpstore.hpp"
 #include "tests/benchmark/store_servers.hpp"
 
@@ -42,7 +42,7 @@ std::string key_of(std::size_t rank) {
   return "/default_pg/0//cuda//" + std::to_string(rank);
 }
 
-// The last two steps are the same for all ranks, and long: they are built once.
+// The last two steps are the same for all ranks, and long, so they are built only once.
 struct script {
   explicit script(std::size_t ranks) : all(shared(ranks)) {}
 
@@ -71,13 +71,13 @@ struct script {
   std::vector<step> all;
 };
 
-// One rank: sends what is left of its step and counts the reply down.
+// One rank, which sends the rest of its step and counts the bytes of the reply down.
 struct rank_client {
   int socket = -1;
-  std::size_t next = 0;  // of the shared steps
+  std::size_t next = 0;  // index of the next shared step
   std::string_view unsent;
   std::size_t awaited = 0;
-  bool is_blocked = false;  // in sending
+  bool is_blocked = false;  // the socket takes no more bytes
   bool is_done = false;
 };
 
@@ -215,7 +215,7 @@ double wake_once(const std::function<server()>& make, std::size_t waiters) {
   wire::append_request(wait, opcode::wait, {"/key"});
   for (std::size_t index = 0; index < waiters; ++index)
     say(sockets[index], wait);
-  // A WAIT has no reply before its key is there: an idle server has taken them all.
+  // A WAIT has no reply before its key is set, so when the server is idle, it has read them all.
   for (std::int64_t used = -1; used != cpu_time(which.pid);) {
     used = cpu_time(which.pid);
     usleep(50'000);

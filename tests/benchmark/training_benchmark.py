@@ -1,6 +1,6 @@
-"""The examples that train, in C++ against their scripts in Python on the installed PyTorch: the
-same networks, batches, threads and collectives (gloo, two ranks), both under ddprun, alternating.
-Then two ranks against one on the same two cores, in C++.
+"""The examples that train, in C++ compared with their scripts in Python on the installed PyTorch:
+the same networks, batches, threads and collectives (gloo, two ranks), both under ddprun,
+alternating. Then two ranks compared with one on the same two cores, in C++.
 
 Each figure is the median of the rounds; the spread in brackets is the interquartile range. Run it
 by `tests/benchmark/run`, never beside tests.
@@ -33,14 +33,15 @@ class Workload:
     batch_size: int
     samples: int  # of an epoch
     epochs: int
-    epoch: str  # the line that ends one, once a job
+    epoch: str  # the line at the end of an epoch, printed once per job
     arguments: tuple = ()
     ranks: int = 2
-    # CUDA_VISIBLE_DEVICES: the scripts take a GPU where they see one. None: as it is.
+    # CUDA_VISIBLE_DEVICES, because the scripts use a GPU if they see one. None: unchanged.
     gpus: str | None = ""
 
     def steps(self, ranks, batch_size):
-        """Of an epoch: each rank has as many samples, the last batch may be smaller."""
+        """The steps of an epoch: each rank has as many samples, and the last batch may be
+        smaller."""
         return math.ceil(math.ceil(self.samples / ranks) / batch_size)
 
     def command(self, kind, batch_size):
@@ -86,7 +87,7 @@ class Found:
     start: float  # seconds from the command to the first epoch's end, less an epoch: to train
     rate: float  # steps per second after the first epoch
     peak: float  # MiB of rank 0
-    hidden: float  # the per cent of all_reduce behind the backward pass, where the program says it
+    hidden: float  # per cent of all_reduce that the backward pass hides, if it is printed
 
 
 jobs = 0
@@ -145,7 +146,8 @@ def compare_kinds(workload, rounds):
 
 
 def compare_ranks(workload, rounds):
-    """The same batches on the same cores: what the processes and all_reduce cost."""
+    """The same batches on the same cores, so the difference is the cost of the processes and of
+    all_reduce."""
     one, two = [], []
     for _ in range(rounds):
         one.append(train(workload, "C++", ranks=1, threads=2, batch_size=2 * workload.batch_size))

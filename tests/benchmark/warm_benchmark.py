@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""From the SIGKILL of a rank to the first step of the next round, of a DDP script on gloo: with
-spares that wait (--warm auto), without (--warm off), and by torchrun, in turn, on this host; what a
-spare costs to make and to begin; and what the spares cost while it trains.
+"""The time from the SIGKILL of a rank to the first step of the next round, for a DDP script on
+gloo: with spares that wait (--warm auto), without (--warm off), and with torchrun, alternating, on
+this host; what a spare costs to make and to start; and what the spares cost while the script
+trains.
 
-`agents x workers`: agents meet at one daemon here. `round`: the agent starts the next round (by its
-log, in ms). Run it by `tests/benchmark/run warm`, never beside tests.
+`agents x workers`: the agents meet at one daemon here. `round`: when the agent starts the next
+round (according to its log, in ms). Run it by `tests/benchmark/run warm`, never beside tests.
 """
 
 import datetime
@@ -28,7 +29,7 @@ BIN = Path(os.environ.get("DDPRUN_BUILD", ROOT / "build")).resolve() / "bin"
 SCRIPT = Path(__file__).with_name("warm_train.py")
 RESTARTS = int(os.environ.get("DDPRUN_BENCHMARK_RESTARTS", "3"))
 LIMIT = 600
-HUNG = 120  # a restart of torchrun's that takes longer
+HUNG = 120  # torchrun's restart counts as hung if it takes longer
 WINDOW = int(os.environ.get("DDPRUN_BENCHMARK_WINDOW", "10"))  # seconds of training
 PHASES = ("main", "imported", "group", "ddp", "step")
 WAYS = ("auto", "off", "torchrun")
@@ -50,7 +51,7 @@ def noted(path, what, restart):
 
 
 def ddprun_jobs(folder, agents, workers, warm, script):
-    """A daemon, and the commands of the agents."""
+    """Starts a daemon; returns it and the agents' commands."""
     port_file = folder / "port"
     daemon = subprocess.Popen([BIN / "ddprun-rendezvous", "--bind", "127.0.0.1", "--port", "0",
                                "--port-file", port_file, "--state-dir", "none"],
@@ -71,7 +72,7 @@ def torchrun_jobs(agents, workers, script):
 
 
 def began(log, at):
-    """Nanoseconds since 1970 at which this agent has started the second round."""
+    """When this agent has started the second round, in nanoseconds since 1970."""
     hour, minute, second = re.search(r" (\d\d):(\d\d):(\d\d\.\d{3}): round 2 starts",
                                      log.read_text()).groups()
     day = datetime.datetime.fromtimestamp(at / 1e9, datetime.timezone.utc)
@@ -80,8 +81,8 @@ def began(log, at):
 
 
 def restart(agents, workers, way):
-    """Seconds from the kill until the last rank has reached each phase; None: torchrun has failed,
-    or hangs, where the new workers cannot connect to each other."""
+    """The seconds from the kill until the last rank has reached each phase; None: torchrun has
+    failed, or hangs because the new workers cannot connect to each other."""
     folder = Path(tempfile.mkdtemp())
     notes, world = folder / "notes", agents * workers
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON_EXEC": sys.executable,
@@ -120,7 +121,7 @@ def restart(agents, workers, way):
         daemon.wait()
         times.insert(0, max(began(log, at) for log in logs))
     else:
-        times.insert(0, None)  # torchrun does not say
+        times.insert(0, None)  # torchrun does not print it
     return [None if one is None else (one - at) / 1e9 for one in times]
 
 
@@ -145,7 +146,7 @@ def restarts(shapes=((1, 2), (2, 2))):
 
 
 def spares():
-    """Of one spare: milliseconds of the two forks, and from the message to `__main__`."""
+    """For one spare: the milliseconds of the two forks, and from the message to `__main__`."""
     folder = Path(tempfile.mkdtemp())
     notes = folder / "notes"
     agent = WarmAgent(sys.executable, [SCRIPT, notes, 1, 0], {
@@ -170,7 +171,8 @@ def spares():
 
 
 def hurry(agents):
-    """What makes imports ahead gives way to all others, and this machine may be busy."""
+    """Raises the priority of the processes that make imports ahead, because this machine may be
+    busy."""
     for agent in agents:
         children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()
         for pid in children:
@@ -180,7 +182,7 @@ def hurry(agents):
 
 
 def spares_wait(log, restart):
-    """Once torch is among the imports, and again after each restart."""
+    """Waits for the spares once torch is among the imports, and again after each restart."""
     lines = [line for line in log.read_text().splitlines() if "warm:" in line]
     whole = [at for at, line in enumerate(lines) if "modules are imported ahead" in line
              and int(line.split("warm: ")[1].split()[0]) > 1000]
@@ -188,7 +190,7 @@ def spares_wait(log, restart):
 
 
 def waiting_processes(agent, script):
-    """The zygote and the spares: they have the workers' command, and no rank."""
+    """The zygote and the spares, which have the workers' command, and no rank."""
     found = []
     for pid in Path(f"/proc/{agent}/task/{agent}/children").read_text().split():
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -209,8 +211,8 @@ def private_mebibytes(pid):
 
 
 def training(warm):
-    """Steps a second of two ranks; and of the zygote and the spares: how many, their seconds of
-    processor meanwhile, and the private memory of each."""
+    """The steps per second of two ranks; and for the zygote and the spares: how many there are, the
+    processor seconds that they used meanwhile, and the private memory of each."""
     folder = Path(tempfile.mkdtemp())
     notes, log = folder / "notes", folder / "agent"
     with open(log, "w", encoding="utf-8") as errors:
@@ -221,7 +223,7 @@ def training(warm):
     wait("the first steps", lambda: len(noted(notes, "hundred", 0)) > 2)
     if warm != "off":
         wait("the spares", lambda: hurry([job]) and spares_wait(log, 0))
-        time.sleep(70)  # until the imports are held to be whole, and no worker is looked at
+        time.sleep(70)  # until the imports count as complete, and no worker is watched any more
     others = waiting_processes(job.pid, str(SCRIPT))
     before = [seconds_of_processor(pid) for pid in others]
     begun = len(noted(notes, "hundred", 0))

@@ -1,8 +1,8 @@
-"""A DDP script on gloo that notes what it reaches and when: argv[1] the notes, argv[2] the rounds,
-argv[3] the pause between steps.
+"""A DDP script on gloo that notes what it reaches and when: argv[1] is the file of notes, argv[2]
+the number of rounds, argv[3] the pause between steps.
 
-It knows nothing of its launcher. A line of the notes: nanoseconds, what, rank, restart, process.
-In each round but the last it trains until it is killed.
+It does not depend on its launcher. A line of the notes: nanoseconds, what, rank, restart, process.
+In each round except the last it trains until it is killed.
 """
 
 import os
