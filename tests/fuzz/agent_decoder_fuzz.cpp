@@ -1,5 +1,5 @@
-// The lines of the agents' protocol, from bytes cut anywhere: what is understood is written back
-// and understood again as the same; what is refused is refused with a sentence that can be sent.
+// Lines of the agent protocol, from bytes that are cut anywhere: what is decoded is encoded and
+// decoded again, with the same result; what is refused is refused with a sentence that can be sent.
 //
 // The input: a byte for the size of the pieces, then the bytes of the connection.
 #include "rendezvous/protocol/agent_protocol.hpp"
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view all = from.rest();
   FUZZ_CHECK(sniff(all.substr(0, sniff_bytes_max)) != wire::undecided ||
              all.size() < sniff_bytes_max);
-  // So small that inputs pass it.
+  // Small, so that inputs exceed it.
   constexpr std::size_t bytes_max = 2048;
   line_reader reader(bytes_max);
   std::string seen;

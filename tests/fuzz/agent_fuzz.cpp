@@ -1,10 +1,10 @@
-// The agent's machine, told anything by a lying daemon, a lying leader and lying members, while its
-// workers live and die as they can.
+// The agent's machine gets any messages from a lying daemon, a lying leader and lying members,
+// while its workers start and end.
 //
-// Whatever it is told: one round's workers at a time, what it sends can be read, it says nothing
-// after it has left, and time that stands still asks for nothing for ever.
+// Whatever it gets, workers of only one round live at a time, what it sends can be decoded, it has
+// no effects after it has left, and it does not ask for ever to be stepped at the same moment.
 //
-// The input is a row of steps: a byte for the kind, then what that kind reads.
+// The input is a sequence of steps: a byte for the kind, then what that kind reads.
 #include "rendezvous/core/agent/agent_machine.hpp"
 #include "rendezvous/protocol/agent_protocol.hpp"
 #include "tests/fuzz/input.hpp"
@@ -67,7 +67,7 @@ class play {
     constexpr std::int64_t most = duration::max().count() / 1'000'000'000;
     return std::chrono::seconds(std::clamp(count, -most, most));
   }
-  // Mostly of the round that is on.
+  // Mostly the current round.
   round_number round() { return from_.below(8) == 0 ? number() : machine_.round(); }
 
   void step(std::size_t kind);
@@ -87,7 +87,7 @@ class play {
   core::agent machine_;
   std::uint64_t seq_ = 0;       // of its newest status
   std::uint64_t beat_ = 0;      // and of its newest beat
-  std::uint64_t said_seq_ = 0;  // of the daemon's words
+  std::uint64_t said_seq_ = 0;  // of the daemon's messages
   std::array<bool, worker_count> lives_{};
   round_number living_round_ = 0;
   bool left_ = false;

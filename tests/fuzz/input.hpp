@@ -1,9 +1,10 @@
-// What the fuzz targets share: an input that is read as a row of choices, and the check that ends
-// the process with the place of what is wrong, which both libFuzzer and replay.cpp take as a crash.
+// What the fuzz targets share: an input that is read as a sequence of choices, and the check that
+// ends the process and names its place in the source, which both libFuzzer and replay.cpp treat as
+// a crash.
 //
-// An input that has run out gives zeros, so that every prefix of an input is an input.
+// An input that has run out yields zeros, so that every prefix of an input is an input.
 //
-// Ownership: an input views bytes of its caller.
+// Ownership: an input is a view of its caller's bytes.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The answering half of naive_store.
+// The half of naive_store that makes replies.
 #include "rendezvous/protocol/tcpstore_replies.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/naive_store.hpp"
@@ -25,7 +25,7 @@ void naive_store::say_number(client who, std::int64_t value) {
   say(who, std::move(bytes));
 }
 
-// Null is said as the empty string.
+// Null is sent as the empty string.
 void naive_store::say_value(client who, const text_value& said) {
   client_state& state = clients_[who];
   const std::size_t size = said ? said->size() : 0;
@@ -53,7 +53,7 @@ void naive_store::say_keys(client who) {
 
 namespace {
 
-// The strings of a list of keys, sorted as the map has them.
+// The strings of a list of keys, in the order of the map.
 std::string sorted_list(std::string_view bytes) {
   std::multiset<std::string> keys;
   const auto take = [&](std::size_t count) {

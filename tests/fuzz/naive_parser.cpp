@@ -5,7 +5,7 @@ namespace {
 
 namespace wire = protocol::tcpstore;
 
-// Reads fields one after the other; after the first that is short or wrong it reads no more.
+// Reads fields one after the other, and stops after the first that is short or wrong.
 class cursor {
  public:
   explicit cursor(std::string_view bytes) : bytes_(bytes) {}

@@ -1,5 +1,6 @@
-// A second reader of TCPStore requests, written straight from the wire's description without the
-// table, the state and the views of protocol/tcpstore.hpp: what both say must be the same.
+// A second parser of TCPStore requests, written directly from the description of the wire format,
+// without the table, the state and the views of protocol/tcpstore.hpp. Both must have the same
+// result.
 #pragma once
 
 #include "rendezvous/protocol/tcpstore.hpp"

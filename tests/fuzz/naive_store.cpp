@@ -51,7 +51,7 @@ std::size_t naive_store::bytes_used() const {
   std::size_t bytes = 0;
   for (const std::string& key : keys())
     bytes += core::store_key_bytes(key.size());
-  std::set<text_value> all;  // whoever holds them, and however many
+  std::set<text_value> all;  // each once, however many replies hold it
   for (const auto& [key, stored] : now_.values)
     all.insert(stored);
   for (const auto& [key, items] : now_.queues) {
@@ -163,7 +163,7 @@ error_code naive_store::apply_value(client who, const naive_request& request) {
         return {};
       }
       if (!found && !words[1].empty()) {
-        // The reply is what was expected: a value that no key ever had.
+        // The reply is the expected value, which no key ever had.
         if (!has_room(core::store_value_bytes(words[1].size()))) return errc::limit_reached;
         say_value(who, std::make_shared<std::string>(words[1]));
         return {};
@@ -255,7 +255,7 @@ error_code naive_store::apply_wait(client who, const naive_request& request) {
   }
   const bool is_barrier = request.code == barrier;
   if (is_barrier) {
-    // There must be room to register, also for the last who comes.
+    // There must be room to register, even for the last client that comes.
     lent_ = core::store_wait_overhead_bytes + core::store_list_overhead_bytes;
     const auto count = within_limits() ? add_number(request.strings[0], 1) : errc::limit_reached;
     lent_ = 0;
@@ -287,7 +287,7 @@ error_code naive_store::apply_wait(client who, const naive_request& request) {
   return {};
 }
 
-// The first in the list of `key` has what it waits for. Returns who that is.
+// The first client in the list of `key` has what it waits for. Returns that client.
 naive_store::client naive_store::arrive(lists& waiters, const std::string& key) {
   auto& list = waiters.at(key);
   const client who = list.front();
@@ -302,7 +302,7 @@ naive_store::client naive_store::arrive(lists& waiters, const std::string& key) 
   return who;
 }
 
-// One item is for the first client whose wait it ends.
+// One item goes to the first client whose wait it ends.
 void naive_store::offer_one(const std::string& key) {
   while (now_.waiting.contains(key)) {
     const client who = arrive(now_.waiting, key);

@@ -1,8 +1,8 @@
-// A second TCPStore keyspace, in maps and lists that are searched from the start each time: what it
-// expects each client to be answered, and how many bytes it counts, must be what
-// store/store_protocol.hpp answers and core/store/key_value_store.hpp counts.
+// A second TCPStore keyspace, in maps and lists that are searched from the start each time. The
+// replies that it expects, and the bytes that it counts, must be those of store/store_protocol.hpp
+// and core/store/key_value_store.hpp.
 //
-// It knows the rules from their headers, and nothing of how they are kept.
+// It is written from the rules in their headers, and not from their code.
 #pragma once
 
 #include "rendezvous/core/store/key_value_store.hpp"
@@ -20,7 +20,7 @@
 
 namespace ddprun::fuzz {
 
-// Bytes that a client is to be sent. A list of keys comes in any order, and stands here sorted.
+// Bytes that a client should get. A list of keys may come in any order, and is sorted here.
 struct expected_piece {
   std::string bytes;
   bool is_list = false;
@@ -35,11 +35,12 @@ class naive_store {
   void open(client who);
   void close(client who);
 
-  // `unused` bytes of a client, of which it takes what the store_protocol has to take while at most
-  // `unsent_max` bytes wait to be sent. Returns how many it took, or the error that ends it.
+  // Takes of a client's `unused` bytes as many as store_protocol has to take while at most
+  // `unsent_max` bytes wait to be sent. Returns how many these are, or the error that ends the
+  // client.
   result<std::size_t> on_bytes(client who, std::string_view unused, std::size_t unsent_max);
 
-  // `sent` has left for the client: it must be what was expected.
+  // `sent` was sent to the client, and must be what was expected.
   void check_sent(client who, std::string_view sent);
 
   bool waits(client who) const { return !clients_[who].missing.empty(); }
@@ -50,9 +51,9 @@ class naive_store {
   std::vector<std::string> queued_keys() const;
 
  private:
-  // Each time that something is stored, another one.
+  // Each stored value is another object.
   using text_value = std::shared_ptr<const std::string>;
-  // A value that a reply holds until so many bytes in all have been sent.
+  // A value that a reply holds until this total of bytes has been sent.
   struct held_value {
     text_value what;
     std::size_t until;
@@ -71,7 +72,7 @@ class naive_store {
     std::deque<held_value> held;
   };
   using lists = std::map<std::string, std::vector<client>>;  // in the order of arrival
-  // What a request that meets a limit must leave as it was. No queue and no list is empty.
+  // What a request that exceeds a limit must not change. No queue and no list is empty.
   struct contents {
     std::map<std::string, text_value> values;
     std::map<std::string, std::deque<text_value>> queues;
@@ -105,7 +106,7 @@ class naive_store {
   contents now_;
   std::vector<client_state> clients_;
   std::vector<client> woken_;
-  std::size_t lent_ = 0;  // must be there, and is given back
+  std::size_t lent_ = 0;  // bytes that must be available, and are given back
 };
 
 }  // namespace ddprun::fuzz

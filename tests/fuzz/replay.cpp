@@ -1,14 +1,14 @@
-// Stands in for libFuzzer where there is none: gives every file of a corpus to the target it is
-// linked with, and then random mutations of them, each made from its seed alone, so that a crash
-// that was found stays found.
+// Replaces libFuzzer where it is not available: it gives every file of a corpus to the target that
+// it is linked with, and then random mutations of them. Each mutation is made from its seed alone,
+// so that a crash can be reproduced.
 //
 //   fuzz_NAME [--runs N] [--seed N] [FILE or FOLDER]...
 //
-// Without --runs a thorough test run (tests/support/effort.hpp) takes all the usual seeds, a quick
-// one a stretch of them; under a sanitizer there are fewer.
+// Without --runs a thorough test run (tests/support/effort.hpp) takes all the usual seeds, and a
+// quick one a part of them; under a sanitizer there are fewer.
 //
 // An input that ends the process is left in crash-fuzz_NAME in the working folder, and its seed is
-// said: `--seed N --runs 1` makes the same one again. Without paths it takes
+// printed: `--seed N --runs 1` makes the same input again. Without paths it takes
 // tests/fuzz/corpus/NAME.
 #include "tests/support/effort.hpp"
 #include "tests/support/source_tree.hpp"
@@ -32,7 +32,7 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-// Only there with a sanitizer, which ends the process without a signal.
+// It exists only with a sanitizer, which ends the process without a signal.
 extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
 
 namespace {
@@ -42,7 +42,7 @@ using bytes = std::string;
 
 constexpr std::size_t input_bytes_max = 4096;
 
-// What the process was doing, for the last words.
+// What the process was doing, for its last message.
 bytes current;
 std::string current_name;
 std::string crash_file;
@@ -77,7 +77,7 @@ void on_signal(int number) {
 void try_one(bytes input, std::string name) {
   current = std::move(input);
   current_name = std::move(name);
-  // Exactly these bytes in a block of their own: a sanitizer sees the first one read behind them.
+  // The block has exactly these bytes, so that a sanitizer notices a read beyond them.
   std::vector<std::uint8_t> block(current.begin(), current.end());
   block.shrink_to_fit();
   LLVMFuzzerTestOneInput(block.data(), block.size());
@@ -157,7 +157,7 @@ bytes read(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// In the order of their names, whatever the file system says.
+// The files in the order of their names, independent of the file system.
 std::vector<fs::path> files_of(const std::vector<fs::path>& paths) {
   std::vector<fs::path> files;
   for (const fs::path& path : paths) {

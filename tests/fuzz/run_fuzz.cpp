@@ -1,10 +1,11 @@
 // The daemon's machine and eight peers, some of which lie: hellos, statuses and settings with any
-// numbers in them, connections that come and go, time that stands still or leaps.
+// numbers in them, connections that come and go, time that stands still or jumps.
 //
-// Whatever they do: what others are told can be read, the run remembers a bounded number of things,
-// and time that stands still asks for nothing for ever.
+// Whatever they do, messages to others can be decoded, the run remembers a bounded number of
+// things, and it does not ask for ever to be stepped at the same moment.
 //
-// The input is a row of steps: a byte for the kind, a byte for the peer, then what that kind reads.
+// The input is a sequence of steps: a byte for the kind, a byte for the peer, then what that kind
+// reads.
 #include "rendezvous/core/run/run_machine.hpp"
 #include "rendezvous/protocol/agent_protocol.hpp"
 #include "tests/fuzz/input.hpp"
@@ -58,7 +59,7 @@ class play {
   void greet_honestly(std::size_t index) {
     hello& greeting = peers_[index].greeting;
     greeting.run_id = "fuzz";
-    // Two of them have one session, and labels meet.
+    // Two of them have the same session, and some have the same name.
     greeting.session = {1, 1 + index % (peers_max - 1)};
     greeting.node = std::string(1, static_cast<char>('a' + index % 3));
     greeting.node_is_explicit = index % 2 == 0;
@@ -264,7 +265,7 @@ void play::step(std::size_t kind, peer& who) {
 
 void play::join(peer& who) {
   if (who.connection != 0) {
-    // Or the old one is half-open.
+    // Otherwise the old connection stays half-open.
     if (from_.below(2) == 0) {
       open_.erase(who.connection);
       tell(core::agent_disconnected{std::exchange(who.connection, 0)});
@@ -299,7 +300,7 @@ void play::obey(peer& who) {
   if (wanted.phase == desired_phase::fence) who.state.phase = member_phase::joined;
 }
 
-// One step further on the way that its newest word asks for.
+// The peer goes one step further in what its newest order asks for.
 void play::progress(peer& who) {
   if (who.wanted.seq == 0) return;
   obey(who);

@@ -1,8 +1,8 @@
-// A whole keyspace with several clients that come, speak in any bytes and any order, read late or
-// never, and go; all of it without a socket, as store/session.hpp drives it. Every answer, every
-// error and every count of bytes must be that of the naive store.
+// A whole keyspace with several clients that come, send any bytes in any order, read late or never,
+// and go; all of it without a socket, driven as by store/session.hpp. Every reply, every error and
+// every count of bytes must be that of the naive store.
 //
-// The input is a row of steps: a byte for client and kind of step, then what that kind reads.
+// The input is a sequence of steps: a byte for client and kind of step, then what that kind reads.
 #include "rendezvous/store/store_protocol.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/naive_store.hpp"
@@ -22,7 +22,7 @@ using ddprun::store::store_protocol;
 
 constexpr std::size_t clients_max = 6;
 constexpr std::size_t steps_max = 400;
-// So small that inputs reach them.
+// Small, so that inputs reach them.
 constexpr ddprun::core::store_limits limits{
     .bytes_max = 48 * 1024, .keys_max = 24, .value_bytes_max = 12 * 1024};
 
@@ -30,7 +30,7 @@ struct client {
   std::unique_ptr<store_protocol> talk;  // none: not connected
   wire::replies replies;
   std::string unsaid;  // what the client has still to send
-  std::string unused;  // what has come, and no request has used
+  std::string unused;  // what has arrived, and no request has used
 };
 
 class play {
@@ -78,7 +78,7 @@ void play::close(std::size_t who) {
   deliver_wakes();
 }
 
-// Few keys, so that clients meet; of every size that matters.
+// There are few keys, so that clients use the same ones, of every size that matters.
 std::string play::word() {
   const std::uint8_t choice = from_.byte();
   if (choice < 200) return std::string(1, static_cast<char>('a' + choice % 8));
@@ -90,7 +90,7 @@ std::string play::word() {
   return std::string(sizes[choice % sizes.size()], 'L');
 }
 
-// Some whole request, which may well be over a limit.
+// Some complete request, which may exceed a limit.
 void play::ask(std::size_t who) {
   const auto code = static_cast<wire::opcode>(from_.below(19));
   using enum wire::opcode;
@@ -122,7 +122,7 @@ void play::ask(std::size_t who) {
       count = 1;
   }
   std::vector<std::string> words;
-  const bool one = count > 10;  // of many, each is the same
+  const bool one = count > 10;  // of many strings, each is the same
   for (std::size_t index = 0; index < count; ++index)
     words.push_back(one && index != 0 ? words.front() : word());
   std::int64_t number = static_cast<std::int8_t>(from_.byte());
@@ -141,7 +141,7 @@ void play::step(std::size_t who, std::size_t kind) {
       return open(who);
     case 2:
       return close(who);
-    case 3:  // bytes of no form
+    case 3:  // arbitrary bytes
       clients_[who].unsaid += from_.bytes(from_.byte());
       return say(who, clients_[who].unsaid.size());
     case 4:
@@ -171,7 +171,7 @@ void play::say(std::size_t who, std::size_t bytes) {
 
 void play::process(std::size_t who) {
   client& one = clients_[who];
-  // A copy of exactly these bytes, so that a sanitizer sees the first byte read behind them.
+  // A copy of exactly these bytes, so that a sanitizer notices a read beyond them.
   const std::unique_ptr<char[]> copy(new char[one.unused.size()]);
   std::copy(one.unused.begin(), one.unused.end(), copy.get());
   const auto expected = naive_.on_bytes(who, one.unused, store_protocol::unsent_bytes_max);
@@ -236,8 +236,8 @@ void play::check_counts() {
   }
 }
 
-// All read what they have been answered and go; what is left are values and queues, and nothing
-// once these are gone too.
+// All clients read their replies and go. Only values and queues are left then, and nothing once
+// these are erased, too.
 void play::end() {
   for (std::size_t who = 0; who < clients_max; ++who) {
     while (!clients_[who].replies.empty())

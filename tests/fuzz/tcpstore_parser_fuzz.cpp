@@ -1,4 +1,4 @@
-// One TCPStore connection's bytes, cut anywhere, against the naive parser.
+// The bytes of one TCPStore connection, cut anywhere, compared with the naive parser.
 //
 // The input: a byte n, then n bytes that say how many bytes each piece has (the last one repeats),
 // then the bytes of the connection.
@@ -34,14 +34,14 @@ void check_written_as_read(const naive_request& request, std::string_view bytes)
   FUZZ_CHECK(written == bytes);
 }
 
-// A copy of exactly these bytes, so that a sanitizer sees the first byte read behind them.
+// A copy of exactly these bytes, so that a sanitizer notices a read beyond them.
 std::unique_ptr<char[]> exactly(std::string_view bytes) {
   std::unique_ptr<char[]> copy(new char[bytes.size()]);
   std::copy(bytes.begin(), bytes.end(), copy.get());
   return copy;
 }
 
-// What the naive parser makes of `bytes` shows whether it was right to want as many as it did.
+// The naive parser's result for `bytes` shows whether the parser was right to want so many.
 void check_wanted(std::size_t wanted, std::string_view come, std::string_view all) {
   FUZZ_CHECK(wanted > come.size());
   FUZZ_CHECK(wanted <= wire::request_bytes_max + sizeof(std::int64_t));

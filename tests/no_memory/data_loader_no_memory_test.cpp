@@ -1,5 +1,5 @@
-// A data loader whose memory ends, or that gets no thread: an exception for the program, and no
-// thread left.
+// A data loader that runs out of memory, or gets no thread: the program gets an exception, and no
+// thread is left.
 #include "tests/no_memory/without_memory.hpp"
 #include "tests/support/patience.hpp"
 #include "worker/training/data_loader.hpp"
@@ -45,7 +45,7 @@ int zero(std::uint64_t, sample_span) {
   return 0;
 }
 
-// What `make` throws: "" for nothing.
+// What `make` throws; "": nothing.
 template <typename Make>
 std::string text_of(Make make) {
   try {
@@ -56,7 +56,7 @@ std::string text_of(Make make) {
   }
 }
 
-// A thread that is started as long as this one lives wants a larger stack than there are addresses.
+// As long as this object lives, new threads need a larger stack than there are addresses.
 class no_room_for_stacks {
  public:
   no_room_for_stacks() {
@@ -95,7 +95,7 @@ TEST_CASE("memory that ends while a loader is made is an exception, and no threa
     CAPTURE(text);
     REQUIRE(loader.has_value() == !has_failed);
     if (!loader) REQUIRE(is_alone());
-    // What comes before the threads are started is a plain std::bad_alloc.
+    // Before the threads are started, a failure is a plain std::bad_alloc.
     if (text.starts_with("cannot start a thread for worker ")) {
       ++told;
       REQUIRE(text.find(" of 3 of a data loader: Cannot allocate memory; this host") !=
@@ -105,7 +105,7 @@ TEST_CASE("memory that ends while a loader is made is an exception, and no threa
     }
     return has_failed;
   });
-  // Where no more than one allocation fails there is memory for the line.
+  // If only one allocation fails, there is memory for the line.
   if (count == 1) REQUIRE(told >= workers);
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("memory that ends on a loader's own thread is an exception where its b
                                         sample_span(samples).subspan(1, 1)};
   std::size_t told = 0;
   fail_each_allocation(count, [&](std::size_t before) {
-    // Both are used on the one worker only.
+    // Both are used only on the single worker.
     std::optional<failing_allocations> failing;
     bool has_failed = false;
     data_loader<int> loader(
@@ -147,7 +147,7 @@ TEST_CASE("memory that ends on a loader's own thread is an exception where its b
         {1, 2});
     loader.begin(1, passes);
     const std::string text = text_of([&] { (void)loader.take(1, passes[0]); });
-    REQUIRE(loader.take(1, passes[1]) == 2);  // which is loaded behind it
+    REQUIRE(loader.take(1, passes[1]) == 2);  // which is loaded after it
     CAPTURE(text, has_failed);
     if (!has_failed) {
       REQUIRE(text == "cannot load sample 1 of epoch 1: no such picture");

@@ -1,4 +1,4 @@
-// A connection whose process has no memory at some step goes on, or both sides hear of its end.
+// A connection whose process has no memory at some step goes on, or both sides learn of its end.
 #include "rendezvous/net/line_connection.hpp"
 #include "tests/no_memory/without_memory.hpp"
 #include "tests/support/catch.hpp"

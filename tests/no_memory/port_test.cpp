@@ -1,6 +1,6 @@
-// A daemon whose memory ends at each step in turn: a peer is answered or closed, never left to
-// wait, and the next one is served. Not here: an agent's message, whose JSON the library destroys
-// by means of more memory, so that the process may end there.
+// A daemon that runs out of memory at each step in turn: a peer is answered or closed, never left
+// waiting, and the next one is served. Messages of agents are not tested, because the JSON library
+// needs memory to destroy a document, so the process may end there.
 #include "tests/no_memory/without_memory.hpp"
 #include "tests/support/daemon_fixture.hpp"
 
@@ -18,7 +18,7 @@ const std::string http_request = "GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n";
 
 server::server_options patient() {
   server::server_options options;
-  // No limit of time may do what is asked for here.
+  // No time limit may close the peer instead.
   options.daemon.hello_limit = std::chrono::hours(1);
   return options;
 }

@@ -1,5 +1,5 @@
-// Runs a step, and all of the loop that is ready then, while allocations fail: the nth of them, or
-// `count` from the nth on, for each n until none fails any more.
+// Runs a step, and all handlers of the loop that are ready then, while allocations fail: the nth
+// one, or `count` from the nth on, for each n until none fails any more.
 #pragma once
 
 #include "tests/support/catch.hpp"
@@ -12,7 +12,8 @@
 
 namespace ddprun::tests {
 
-// True where an allocation failed. What leaves a handler is given up, as in net::run_loop.
+// True if an allocation failed. An exception that leaves a handler ends only that handler, as in
+// net::run_loop.
 template <typename Step>
 bool without_memory(boost::asio::io_context& io, std::size_t before, std::size_t count, Step step) {
   if (io.stopped()) io.restart();
@@ -22,7 +23,7 @@ bool without_memory(boost::asio::io_context& io, std::size_t before, std::size_t
     try {
       goes_on = io.poll_one() != 0;
     } catch (const std::bad_alloc&) {
-      // The next one, then.
+      // Go on with the next handler.
     }
   }
   return failing.any();
@@ -32,7 +33,7 @@ inline bool without_memory(boost::asio::io_context& io, std::size_t before, std:
   return without_memory(io, before, count, [] {});
 }
 
-// Calls `attempt(before)` with 0, 1, 2, ... until it says that nothing failed.
+// Calls `attempt(before)` with 0, 1, 2 and so on until it returns that nothing failed.
 template <typename Attempt>
 void fail_each_allocation(std::size_t count, Attempt attempt) {
   bool has_failed = true;

@@ -1,5 +1,5 @@
 // Output to a reader that pauses, is slow or never comes back: every line arrives, or a line says
-// how many are lost. With the real limits: tests/cluster/test_output.py.
+// how many are lost. tests/cluster/test_output.py has the same with the real limits.
 #include "tests/support/catch.hpp"
 #include "tests/support/child_program.hpp"
 #include "tests/support/process_fixture.hpp"
@@ -16,7 +16,7 @@ using namespace ddprun::launcher;
 
 namespace {
 
-// 56 kB: a worker writes it and ends, though nobody reads its pipe.
+// 56 kB, which a worker can write before it ends, even if its pipe is not read.
 constexpr int few_lines = 700;
 
 std::string script(int lines, int code) {
@@ -63,7 +63,7 @@ int lost_in(const std::string& text) {
   return count;
 }
 
-// What a pipe holds after each pause.
+// Reads what the pipe holds after each pause.
 std::string read_slowly(const child_program& agent, std::chrono::milliseconds pause) {
   std::string text;
   std::string chunk(65536, '\0');
@@ -76,8 +76,8 @@ std::string read_slowly(const child_program& agent, std::chrono::milliseconds pa
   return text;
 }
 
-// Limits to try one after the other. Within one, the processes that this test is about have to get
-// some time of a processor; on a machine that has none for them it is a longer one.
+// Limits that are tried one after the other. Within a limit the processes of this test must get
+// some processor time; on a busy machine that takes a longer limit.
 constexpr std::chrono::milliseconds limits[] = {std::chrono::milliseconds(500),
                                                 std::chrono::seconds(5), std::chrono::seconds(50)};
 
@@ -137,7 +137,7 @@ TEST_CASE("the children of a successful worker have their moment without the rea
 }
 
 TEST_CASE("a reader that never comes back is given up, and the loss is said with its number") {
-  // Within the limit the agent writes what comes before that word, too.
+  // Within the limit the agent also writes what comes before that line.
   int lost = 0;
   for (const auto limit : limits) {
     if (lost > 0) break;

@@ -1,4 +1,4 @@
-// The death of an agent, by SIGKILL: none of its workers or their children may live on.
+// An agent dies of SIGKILL: none of its workers or their children may live on.
 #include "tests/support/catch.hpp"
 #include "tests/support/child_program.hpp"
 #include "tests/support/effort.hpp"
@@ -18,11 +18,11 @@ using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds generous = tests::patience;
 
-// A worker with a child in its group; both ignore what is polite.
+// A worker with a child in its group; both ignore every signal that can be ignored.
 const char* const stubborn =
     "trap '' TERM INT HUP; sh -c \"trap '' TERM INT HUP; sleep 1000\" & echo child $!; wait";
 
-// An agent with two such workers, all of it running.
+// A running agent with two such workers.
 struct guarded_agent {
   explicit guarded_agent(std::vector<std::string> options = {}) : program(words(options)) {
     const bool guarded =
@@ -57,7 +57,7 @@ struct guarded_agent {
   std::vector<process_watch> processes;
 };
 
-// A port that the system picks, at which nobody listens yet.
+// A port that the system picks, on which no process listens yet.
 struct silent_listener {
   silent_listener() : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
@@ -76,7 +76,7 @@ struct silent_listener {
     return ::poll(&entry, 1, static_cast<int>(limit.count())) == 1;
   }
 
-  // Accepts one, and resets the connection without a look at what it says.
+  // Accepts a connection, and resets it without reading.
   void break_next() const {
     REQUIRE(has_caller(generous));
     const unique_fd peer(::accept4(fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -133,7 +133,7 @@ TEST_CASE("a worker's child that has left its group and session dies with the ag
     const std::string line = agent.line();
     if (line.starts_with("escaped ")) escaped.emplace_back(std::atoi(line.c_str() + 8));
   }
-  // One that only looks alike is left alone.
+  // A process whose session only looks similar is left alone.
   child_program other({"sh", "-c", "DDPRUN_SESSION=test- exec sleep 1000"});
   agent.kill(SIGKILL);
   CHECK(daemon.receive() == "dead: a\n");
@@ -156,7 +156,7 @@ TEST_CASE("without a guardian the workers die with the agent by their death sign
   agent.program.kill(SIGKILL);
   for (const auto* worker : workers)
     CHECK(worker->gone_within(generous));
-  // Their children live on, which is what the guardian is for.
+  // Their children still live, which the guardian has to end.
   for (const auto* worker : workers)
     CHECK(::kill(-worker->pid(), SIGKILL) == 0);
 }
@@ -185,7 +185,8 @@ TEST_CASE("the word to the daemon comes after the last worker is dead") {
 }
 
 TEST_CASE("the word is said again until the daemon has taken it") {
-  // A port where nobody listens yet; then a peer that breaks the connection; then the daemon.
+  // First no process listens on the port; then a peer breaks the connection; then the daemon is
+  // there.
   const silent_listener daemon;
   guarded_agent agent({"--tell", "127.0.0.1", std::to_string(daemon.port), "dead: a\n"});
   const process_watch guardian(agent.guardian);
@@ -268,7 +269,8 @@ TEST_CASE("a stopped guardian does not hold up the agent's end") {
 TEST_CASE("a guardian that is signalled politely, at any moment of its life, goes on guarding") {
   for (int time = 0; time < 20; ++time) {
     guarded_agent agent;
-    // The first one may not have run an instruction of its own yet; the second is executed anew.
+    // The first guardian may not have run an instruction of its own yet; the second is executed
+    // again.
     const bool again = time % 2 == 1;
     if (again) {
       ::kill(agent.guardian, SIGKILL);

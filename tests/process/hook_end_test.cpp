@@ -1,4 +1,4 @@
-// All who wait for the end of a person's command hear how it was: --health-check.
+// All that wait for the end of a user's command learn how it ended: --health-check.
 #include "launcher/node/node_health.hpp"
 #include "launcher/process/hook_runner.hpp"
 #include "tests/support/catch.hpp"

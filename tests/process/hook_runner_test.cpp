@@ -1,4 +1,4 @@
-// A person's command that is told what happens: --on-event.
+// A user's command that gets events: --on-event.
 #include "launcher/process/hook_runner.hpp"
 
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-// Lists of imports that are kept from one life of a script to the next.
+// Lists of imports that are kept from one run of a script to the next.
 #include "launcher/warm/learnt_imports.hpp"
 
 #include "tests/support/catch.hpp"
@@ -25,7 +25,7 @@ void write(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// Of a script with a module of its own, and of one installed package.
+// A run of a script with a module of its own, and with one installed package.
 struct life {
   life() {
     write(python,
@@ -66,7 +66,7 @@ TEST_CASE("what a script has imported is known to its next life, and to that alo
   CHECK(found->text == last.list().text);
   CHECK(found->program == last.python);
   CHECK_FALSE(last.of("--epochs=4").read().list);
-  // A life that was cut short has learnt less.
+  // A run that was cut short has recorded less.
   CHECK(last.of().keep({last.python, "H 3.11.2\nI math \n"}).empty());
   CHECK(last.of().read().list->text == last.list().text);
   last.of().forget();
@@ -197,8 +197,8 @@ TEST_CASE("where a list cannot be kept, nothing is left and a line says why") {
 
 TEST_CASE("a list of which not all can be written is not kept") {
   const life last;
-  // A limit of the process stands for a disk that is full: the write fails half-way. SIGXFSZ is
-  // held back, as on the thread that keeps lists.
+  // A limit of the process stands in for a full disk: the write fails half-way. SIGXFSZ is blocked,
+  // as on the thread that writes the lists.
   sigset_t held, before;
   ::sigemptyset(&held);
   ::sigaddset(&held, SIGXFSZ);
@@ -237,7 +237,7 @@ TEST_CASE("two runs that keep their lists at once leave one of the two, whole") 
 
 TEST_CASE("what another Python is started by, or has no home, is not kept") {
   const life last;
-  // Which Python a script of the shell's starts is not known.
+  // It is not known which Python a shell script starts.
   write(last.python, "#!/bin/sh\n");
   CHECK(last.of().keep(last.list()).empty());
   CHECK_FALSE(last.of().read().list);

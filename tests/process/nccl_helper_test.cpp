@@ -1,4 +1,4 @@
-// The agent's side of ddprun-nccl-id, with shell scripts in its place.
+// The agent's side of ddprun-nccl-id, with shell scripts in place of the helper.
 #include "launcher/nccl/nccl_helper.hpp"
 
 #include "tests/support/catch.hpp"
@@ -29,7 +29,7 @@ struct helper_fixture : process_fixture {
   }
   ~helper_fixture() {
     helper.reset();
-    // Nothing is left, also of the helpers of earlier rounds.
+    // No process is left, not even of the helpers of earlier rounds.
     CHECK(list_children().empty());
   }
   std::string write(const std::string& script) {
@@ -100,7 +100,8 @@ TEST_CASE("an NCCL helper that could not be started is no excuse for the next on
   CHECK(fixture.make().problem == "");
 }
 
-// The order may be written before or after the exec has failed, and that before it is heard of.
+// The order may be written before or after the exec has failed, and before or after the agent knows
+// of that.
 TEST_CASE("why an NCCL helper could not be started is said whenever it is asked") {
   helper_fixture fixture(sound);
   std::filesystem::remove(fixture.program);

@@ -1,5 +1,4 @@
-// When the members of a round hear of its service, with a shell script in the place of
-// ddprun-nccl-id.
+// When the members of a round learn of its service, with a shell script in place of ddprun-nccl-id.
 #include "launcher/nccl/nccl_opening.hpp"
 
 #include "tests/support/process_fixture.hpp"

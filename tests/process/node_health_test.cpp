@@ -1,4 +1,4 @@
-// What the agent hears of its node's health, and when.
+// What the agent learns about its node's health, and when.
 #include "launcher/node/node_health.hpp"
 
 #include "tests/support/process_fixture.hpp"
@@ -19,9 +19,9 @@ namespace {
 
 using heard = std::vector<std::pair<round_number, std::string>>;
 
-// No command: only the node's own look, which finds what the test says, when it says it.
+// There is no command, only the agent's own check, which finds what the test says, when it says so.
 struct looked_at_node : process_fixture {
-  explicit looked_at_node(duration again = 24h,  // only a round that fails makes it look
+  explicit looked_at_node(duration again = 24h,  // only a failed round causes a check
                           duration look_limit = 24h) {
     health_options options;
     options.again = again;
@@ -48,7 +48,7 @@ struct looked_at_node : process_fixture {
     state->changed.notify_all();
   }
 
-  // A round fails, and what there is to say of it has been said.
+  // A round fails, and all its results are in.
   void fail(round_number round, bool ill) {
     state->is_ill = ill;
     const int before = state->looks;
@@ -59,7 +59,7 @@ struct looked_at_node : process_fixture {
     run_until([&] { return all.size() >= count; });
   }
 
-  // A look that hangs outlives its node.
+  // A check that hangs outlives its node.
   struct look_state {
     std::mutex mutex;
     std::condition_variable changed;
@@ -147,7 +147,7 @@ TEST_CASE("what a look warns of is said once, and keeps no node out") {
   node.state->warning = "processes that are not of this job have GPUs open: 4711 python (alice)";
   node.fail(1, false);
   node.fail(2, false);
-  node.fail(3, false);  // what the look before has found is heard
+  node.fail(3, false);  // the result of the check before is reported
   CHECK(node.said == std::vector<std::string>{node.state->warning});
   CHECK(node.all == heard{{1, ""}, {2, ""}, {3, ""}});
 }
@@ -167,7 +167,7 @@ TEST_CASE("an unhealthy node is looked at again, but not while workers run on it
   node.state->is_ill = true;
   node.health->check(1);
   node.health->rest();
-  node.hear(2);  // what was wrong was found after that
+  node.hear(2);  // the fault was found after that
   node.io.run_for(200ms);
   CHECK(node.state->looks == 1);
   node.health->check(2);

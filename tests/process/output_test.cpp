@@ -1,4 +1,4 @@
-// The way of the bytes from a worker to a reader, through pipes, splitter and writer.
+// The path of the bytes from a worker to a reader, through pipes, splitter and writer.
 #include "tests/support/catch.hpp"
 #include "tests/support/child_program.hpp"
 #include "tests/support/process_fixture.hpp"
@@ -26,7 +26,7 @@ long status_kib(pid_t pid, const std::string& field) {
 
 TEST_CASE("100 MB through a slow reader: nothing lost, and the agent stays small") {
   // Two workers print 50 MB each. A line that comes in two parts, with a second between them on a
-  // busy machine, may be shown as two lines: so what is counted is its bytes.
+  // busy machine, may be shown as two lines, so the test counts bytes.
   const std::string script = "head -c 50000000 /dev/zero | tr '\\0' x | fold -w 999";
   child_program agent({"test_agent", "--prefix", script, script});
   std::string buffer;
@@ -61,7 +61,7 @@ TEST_CASE("100 MB through a slow reader: nothing lost, and the agent stays small
 
 TEST_CASE("a reader that stops makes the workers wait, and loses nothing") {
   child_program agent({"test_agent", "--prefix", "seq 200000; echo done >&2"});
-  // Standard error is another pipe; "done" comes only when all numbers have been taken.
+  // Standard error is another pipe; "done" comes only when all numbers have been read.
   for (int count = 0; count < 100; ++count)
     agent.line();
   CHECK(agent.rest().ends_with("[node:0] 200000\n"));

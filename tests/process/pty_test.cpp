@@ -1,4 +1,4 @@
-// A worker whose output is a terminal: what it sees of that, and what comes out.
+// A worker whose output is a terminal: what it sees of it, and what comes out.
 #include "launcher/process/pty.hpp"
 
 #include "tests/support/catch.hpp"
@@ -65,7 +65,7 @@ TEST_CASE("no other worker has anything of the terminal, nor anybody beside them
       "test -t 1 || echo pipe; ls /proc/self/fd | tr '\\n' ' '", 1, "[a:1] ");
   fixture.run_group({on_terminal("exec 3>&-; ls /proc/self/fd | wc -l", "[a:0] "), other});
   const std::string output = fixture.output();
-  CHECK(output.find("[a:0] 4\n") != std::string::npos);  // and that of the listing itself
+  CHECK(output.find("[a:0] 4\n") != std::string::npos);  // and the one of the listing itself
   INFO(output);
   CHECK(output.find("[a:1] pipe\n") != std::string::npos);
   CHECK(output.find("[a:1] 0 1 2 3 \n") != std::string::npos);

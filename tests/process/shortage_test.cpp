@@ -1,4 +1,4 @@
-// A system that has no room for one more process now.
+// A system that has no room for another process at the moment.
 #include "launcher/process/worker_group.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/no_descriptors.hpp"
@@ -13,7 +13,7 @@ using tests::no_descriptors;
 
 namespace {
 
-// However long it takes until the test gives descriptors back.
+// Waits however long the test takes to give descriptors back.
 worker_group::options patient() {
   worker_group::options options;
   options.shortage_limit = std::chrono::hours(1);
@@ -86,7 +86,7 @@ TEST_CASE("a stop ends the wait for descriptors at once, and so does the group's
   SECTION("end") {
     fixture.group.reset();
     none.give_all_back();
-    fixture.io.run();  // nothing is left to be done
+    fixture.io.run();  // nothing is left to do
     CHECK(!fixture.all_started);
   }
 }

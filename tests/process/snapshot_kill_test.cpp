@@ -1,6 +1,6 @@
-// Two ranks that save without an end, on the real file system, one of them or both killed by
-// SIGKILL at any moment, and the other a moment later, as a launcher does it: what was reported
-// saved, by either, is found, whole, by the next ones.
+// Two ranks save without end on the real file system. One of them or both are killed by SIGKILL at
+// any moment, and the other a moment later, as a launcher would. What either of them reported as
+// saved is found complete by the next ones.
 //
 // DDPRUN_TEST_KILLS: how often (by the effort of the test run, up to 100 times).
 #include "tests/rendezvous/store/loopback.hpp"
@@ -29,14 +29,14 @@ int kills_wanted() {
   return static_cast<int>(cases_to_take(100, 25).size());
 }
 
-// A moment of no particular length.
+// Runs for a random short time.
 void run_on(std::mt19937& random, unsigned turns_max) {
   for (unsigned turns = static_cast<unsigned>(random()) % turns_max; turns > 0; --turns) {
     asm volatile("");
   }
 }
 
-// The last step that it called saved, or `before`.
+// The last step that it reported as saved, or `before`.
 long last_saved(const std::string& text, long before) {
   const std::size_t at = text.rfind("saved ");
   return at == std::string::npos ? before : std::max(before, std::atol(text.c_str() + at + 6));
@@ -73,7 +73,7 @@ TEST_CASE("snapshots survive SIGKILL of their writers at any moment", "[process]
     REQUIRE(resumed.find("wrong") == std::string::npos);
     REQUIRE(resumed == both.ranks[1]->line());
     const long from = std::atol(resumed.c_str() + std::string("resumed ").size());
-    // A snapshot may be there whose report was cut off.
+    // There may be a snapshot whose report was cut off.
     REQUIRE(from >= reported);
     REQUIRE(from <= reported + 1);
     reported = from;
@@ -88,17 +88,18 @@ TEST_CASE("snapshots survive SIGKILL of their writers at any moment", "[process]
     for (unsigned rank = 0; rank < 2; ++rank) {
       if ((victims & (1u << rank)) != 0) both.ranks[rank]->kill(SIGKILL);
     }
-    // The other one may come to the end of its part of the save, and of what it does then.
+    // The other one may finish its part of the save, and what it does after that.
     run_on(random, 16'000'000);
     for (auto& rank : both.ranks) {
       rank->kill(SIGKILL);
       rank->wait();
     }
-    // What they said between our last look and their end counts too.
+    // What they printed between our last read and their end counts, too.
     for (auto& rank : both.ranks)
       reported = last_saved(rank->rest(), reported);
   }
-  // Three snapshots, one claim, and at most one that was being written: nothing piles up.
+  // There are three snapshots, one claim, and at most one snapshot that was being written: nothing
+  // accumulates.
   const auto begin = std::filesystem::directory_iterator(folder);
   CHECK(std::distance(begin, std::filesystem::directory_iterator()) <= 6);
 }

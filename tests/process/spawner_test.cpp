@@ -1,4 +1,5 @@
-// One real child: what it inherits, how its end is told, and what is said when it cannot start.
+// One real child: what it inherits, how its end is reported, and what is reported if it cannot
+// start.
 #include "tests/support/catch.hpp"
 #include "tests/support/child_program.hpp"
 #include "tests/support/process_fixture.hpp"
@@ -74,12 +75,12 @@ start_failure failure_of(const spawn_request& request) {
   handlers.ended = [](pid_t, exit_status) { FAIL("it ended"); };
   REQUIRE(fixture.spawn.spawn(request, std::move(handlers)).has_value());
   fixture.run_until([&] { return failure.has_value(); });
-  // Nothing of it is left: no child at all.
+  // No child is left at all.
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
   return *failure;
 }
 
-// As a sandbox does, for the calling thread and what it starts.
+// Does what a sandbox does, for the calling thread and what it starts.
 bool forbid_system_call(long number, int error) {
   sock_filter rules[] = {
       {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
@@ -124,14 +125,15 @@ TEST_CASE("a worker runs on the processors that it is given, and not at all on o
 
 TEST_CASE("a worker has no signal blocked, caught or ignored by us") {
   ::signal(SIGPIPE, SIG_IGN);
-  // A shell starts its background jobs with these ignored, and so perhaps this program.
+  // A shell starts its background jobs with these signals ignored, possibly including this program.
   const auto interrupt = ::signal(SIGINT, SIG_DFL);
   const auto quit = ::signal(SIGQUIT, SIG_DFL);
   const auto hang_up = ::signal(SIGHUP, SIG_DFL);
   struct sigaction caught {};
   caught.sa_handler = [](int) {};
   ::sigaction(SIGUSR1, &caught, nullptr);
-  // Read by a program that changes nothing itself: the shell and grep have handlers of their own.
+  // A program that changes nothing itself reads it, because the shell and grep install handlers of
+  // their own.
   const std::string status = output_of("exec cat /proc/self/status");
   for (const std::string kind : {"SigBlk", "SigIgn", "SigCgt"}) {
     CHECK(status.find(kind + ":\t0000000000000000\n") != std::string::npos);
@@ -147,7 +149,7 @@ TEST_CASE("a worker leads its own session, and what nohup ignores stays ignored"
   CHECK(output_of("set -- $(cat /proc/$$/stat); [ $5 = $$ ] && [ $6 = $$ ] && echo leads") ==
         "leads\n");
   ::signal(SIGHUP, SIG_IGN);
-  // Others may be ignored here already: a shell's background jobs ignore SIGINT and SIGQUIT.
+  // Other signals may be ignored here already: a shell's background jobs ignore SIGINT and SIGQUIT.
   const std::string ignored = output_of("sed -n 's/^SigIgn:\t//p' /proc/self/status");
   CHECK((std::stoull(ignored, nullptr, 16) & 1) == 1);
   ::signal(SIGHUP, SIG_DFL);

@@ -1,5 +1,5 @@
-// What a head's word does to an agent that does not listen yet, that listens, and that does not any
-// more.
+// What a message of the head does to an agent that does not listen yet, that listens, and that no
+// longer listens.
 #include "launcher/hosts/ssh/ssh_lifeline.hpp"
 
 #include "rendezvous/base/signals.hpp"
@@ -19,8 +19,8 @@ using namespace ddprun::launcher;
 
 namespace {
 
-// The status of a process that holds a lifeline, over which the head says `words` once `listen` has
-// been called, and lives on. `wait` is called meanwhile.
+// The exit status of a process that holds a lifeline, over which the head sends `words` once
+// `listen` has been called, and stays alive. `wait` is called meanwhile.
 int status_of_agent(std::string_view words,
                     const std::function<void(boost::asio::signal_set&)>& listen,
                     const std::function<void(boost::asio::io_context&)>& wait) {
@@ -78,7 +78,7 @@ TEST_CASE("ssh: a signal of the head is heard by an agent that listens") {
   CHECK(WEXITSTATUS(status) == 100 + SIGINT);
 }
 
-// It has yet to say how it has ended. What ends it here is the last word.
+// The agent still has to report how it ended. Here the last message ends it.
 TEST_CASE("ssh: a signal of the head does not end an agent that is on its way out") {
   const int status = status_of_agent(
       "signal 2\nsignal 10\nsignal 9\n",

@@ -1,4 +1,4 @@
-// The exec of a worker hangs, as on a file system that does not answer: nothing else may.
+// The exec of a worker hangs, as on a file system that does not answer, and nothing else may hang.
 #include "tests/support/stalled_exec.hpp"
 
 #include "launcher/process/background_task.hpp"
@@ -46,7 +46,7 @@ TEST_CASE("an exec that hangs does not hold up the loop, and goes on when it can
   auto& group = fixture.start_group(
       {fixture.shell("sleep 1000", 0, ""), command_of(stalled, 1), fixture.shell("exit 0", 2, "")});
   fixture.run_until([&] { return stalled.is_waited_for(); });
-  // The loop turns: timers fire, and the next worker waits for its turn.
+  // The loop runs: timers fire, and the next worker waits for its turn.
   bool fired = false;
   boost::asio::steady_timer timer(fixture.io, std::chrono::milliseconds(1));
   timer.async_wait([&](boost::system::error_code) { fired = true; });
@@ -71,7 +71,7 @@ TEST_CASE("a signal while an exec hangs reaches the others at once, and nothing 
     fixture.run_until([&] { return stalled.is_waited_for(); });
     group.signal(signal);
     fixture.run_until([&] { return fixture.all_ended; });
-    // One word for each of them: two were started, two never.
+    // There is one report for each of them: two were started, two were not.
     CHECK(fixture.ends.at(0).status.signal == signal);
     CHECK(fixture.ends.at(1).status.signal == SIGKILL);
     CHECK(fixture.ends.size() == 2);
@@ -135,8 +135,8 @@ TEST_CASE("an background_task that hangs holds nobody up, and comes to nobody wh
     background_task<int> other(io.get_executor());
     other.start([] { return 2; }, [&](std::optional<int> found) { answer = found; });
     CHECK(!answer);
-    io.restart();  // what was cancelled was the only work
-    io.run();      // ends: only what is waited for counts
+    io.restart();  // the cancelled operation was the only work
+    io.run();      // ends, because only pending operations count
     CHECK(answer == 2);
     held.start([opened, &ran] { return opened.wait(), ran.set_value(), 3; },
                [](std::optional<int>) { FAIL("its owner is gone"); });

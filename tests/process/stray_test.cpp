@@ -1,4 +1,4 @@
-// What workers leave behind outside their groups: it ends with its round.
+// Processes that workers leave behind outside their groups end with the round.
 #include "launcher/process/stray_reaper.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_fixture.hpp"
@@ -20,7 +20,7 @@ using namespace ddprun::launcher;
 
 namespace {
 
-// A fixture whose process is a subreaper meanwhile.
+// A fixture that makes its process a subreaper.
 struct reaping_fixture : process_fixture {
   reaping_fixture() : reaper(io.get_executor(), spawn) {
     strays = &reaper;
@@ -31,7 +31,7 @@ struct reaping_fixture : process_fixture {
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
 
-  // The numbers that the workers printed, one a line, once there are so many.
+  // The pids that the workers printed, one per line, once there are so many.
   std::vector<pid_t> printed(std::size_t count) {
     std::vector<pid_t> numbers;
     run_until([&] {
@@ -47,8 +47,8 @@ struct reaping_fixture : process_fixture {
   stray_reaper reaper;
 };
 
-// Starts three that leave: a session of its own, one that is its child in another session, and one
-// without any environment. Each prints its number and lets go of the pipes.
+// Starts three processes that leave: one in a session of its own, a child of that in another
+// session, and one without any environment. Each prints its pid and closes the pipes.
 const std::string leaving =
     "sleeper='echo $$; exec sleep 1000 >/dev/null 2>&1'; "
     "setsid sh -c \"$sleeper\" & "
@@ -89,7 +89,8 @@ TEST_CASE("nothing that has left its worker's group and session outlives the las
 TEST_CASE("strays of one worker live on while another one runs") {
   const tests::temporary_folder folder;
   reaping_fixture fixture;
-  // It stays until its stray has spoken, which is heard for a short while only once it has ended.
+  // The worker stays until its stray has printed, because after the worker's end output is read
+  // only for a short while.
   auto first = fixture.shell(
       "(setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &); " + until_told, 0, "");
   first.environment.push_back("GO=" + folder.path + "/go");
@@ -116,7 +117,8 @@ TEST_CASE("a stray that holds the pipes does not outlive a kill by the draining"
 }
 
 TEST_CASE("children that were there before us, and their orphans, are left alone") {
-  // As after `sleep 1000 & exec ddprun`: a child that is not ours, and one of its own that comes.
+  // As after `sleep 1000 & exec ddprun`, there is a child that is not ours, and a new one that it
+  // starts.
   auto report = make_pipe();
   auto order = make_pipe();
   REQUIRE(report.has_value());

@@ -18,7 +18,7 @@ using namespace ddprun::tests;
 
 namespace {
 
-// A disk that answers when it is let.
+// A disk that answers when the test lets it.
 std::function<std::string(const warm::imported_files&)> waits_for(std::promise<void>& answers) {
   return [waits = answers.get_future().share()](const warm::imported_files&) {
     waits.wait();
@@ -46,7 +46,7 @@ TEST_CASE("spares that have imported a file which has changed are let go as a ro
   CHECK(fixture.under.fake[child.pid].signals == std::vector<int>{SIGKILL});
   CHECK(fixture.said.back() ==
         "warm: workers are started cold: " + path + " has changed since the imports were made");
-  // The next ones are learnt from, as any that are started cold.
+  // The imports of the next workers are recorded, as of any workers that are started cold.
   const std::size_t lines = fixture.said.size();
   CHECK(fixture.start() != child.pid);
   CHECK(fixture.said.size() == lines);
@@ -60,7 +60,7 @@ TEST_CASE("a worker that comes before its imports have been looked at waits for 
   const temporary_folder folder;
   const std::string path = folder.file("module.py", "old", 0600);
   warm::warm_options options = warm_fixture::quick();
-  options.check.valid = std::chrono::milliseconds(0);  // what was seen at the stop is too old
+  options.check.valid = std::chrono::milliseconds(0);  // the check at the stop is too old
   warm_fixture fixture(std::move(options));
   const waiting_child child;
   fixture.start();

@@ -1,4 +1,4 @@
-// Spares of the test's own, in the place of Python's: what the agent's side makes of them.
+// The agent's side of warm workers, with the test's own spares in place of Python's.
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/warm_fixture.hpp"
@@ -13,7 +13,7 @@ using namespace ddprun::tests;
 
 namespace {
 
-// A list of imports that a script has left in its last life.
+// A list of imports that a script has left in its last run.
 struct last_life {
   last_life() {
     learnt.folder = folder.path + "/imports";
@@ -35,7 +35,7 @@ struct last_life {
   warm::learnt_imports learnt;
 };
 
-// A node that waits for others, in the second life of its script.
+// A node that waits for others, in the second run of its script.
 struct second_life : warm_fixture {
   explicit second_life(const last_life& last) : warm_fixture(last.options()) {
     python = last.learnt.python;
@@ -55,7 +55,7 @@ struct second_life : warm_fixture {
   pid_t zygote;
 };
 
-// Of the machine, as the agent's other thread sees it.
+// The machine's memory, as the agent's other thread sees it.
 struct changing_memory {
   warm::warm_options options() const {
     warm::warm_options values = warm_fixture::quick();
@@ -143,7 +143,7 @@ TEST_CASE("a worker that fails in the same way cold has its script to blame, how
   CHECK(fixture.has_said("the next ones are started cold"));
   const pid_t cold = fixture.start();
   CHECK(cold != child.pid);
-  // Its imports take seconds; and others of its round, which are cold as well, may end well.
+  // Its imports take seconds; and others of its round, which are cold as well, may succeed.
   const pid_t other = fixture.start("1");
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   fixture.run_until([&] { return std::chrono::steady_clock::now() >= until; });
@@ -162,7 +162,7 @@ TEST_CASE("a worker that lives cold where a warm one fails at once turns warm st
   const waiting_child child;
   fixture.end(fixture.start_warm(child), failed_with(5));
   const pid_t first = fixture.start();
-  fixture.warm.signal_group(first, SIGKILL);  // stopped with its round: it shows nothing
+  fixture.warm.signal_group(first, SIGKILL);  // it was stopped with its round, which shows nothing
   fixture.run_until([&] { return !fixture.under.fake.deliver(); });
   CHECK_FALSE(fixture.has_said("no more workers are started warm"));
   SECTION("it ends well") {
@@ -192,7 +192,7 @@ TEST_CASE("imports that are not made by the first start are left to the workers"
   fixture.start();
   CHECK(fixture.under.fake[fixture.zygote].signals == std::vector<int>{SIGKILL});
   CHECK(fixture.said.empty());
-  fixture.import_modules(1);  // of this life alone
+  fixture.import_modules(1);  // of this run only
   CHECK(fixture.order() == "load");
   CHECK(fixture.under.fake.newest() != fixture.zygote);
 }
@@ -271,7 +271,7 @@ TEST_CASE(
         "until there is room");
   const std::size_t lines = fixture.said.size();
   CHECK(fixture.start() != first.pid);
-  fixture.import_modules(1);  // which are noted, and made ahead when there is room
+  fixture.import_modules(1);  // which are recorded, and made ahead when there is room
   memory.left->store(50ULL << 30);
   CHECK(fixture.order() == "load");
   CHECK(fixture.under.fake.newest() != zygote);
@@ -290,7 +290,7 @@ TEST_CASE("a zygote that finds too little memory, or is killed for it, is made a
   fixture.import_modules(1);
   CHECK(fixture.order() == "load");
   const pid_t zygote = fixture.under.fake.newest();
-  memory.left->store(3ULL << 29);  // not short, and no room
+  memory.left->store(3ULL << 29);  // neither short nor enough
   std::string why;
   SECTION("it has found so as it had made the imports") {
     fixture.answer("short 5 MiB are left, and the imports hold 400 MiB");

@@ -1,4 +1,5 @@
-// Real workers of one round: started, drained, named when they fail.
+// Real workers of one round: they are started, their output is drained, and they are named when
+// they fail.
 #include "launcher/process/stray_reaper.hpp"
 #include "launcher/process/worker_group.hpp"
 #include "tests/support/catch.hpp"
@@ -14,14 +15,14 @@ using namespace ddprun::launcher;
 
 namespace {
 
-// A script that starts a process in a session of its own, says its number on standard error, and
-// goes on when it has left the group: then its output is what `redirection` says.
+// A script that starts a process in a session of its own, prints its pid on standard error, and
+// goes on when that process has left the group. Its output then goes where `redirection` says.
 std::string escape(const std::string& redirection) {
   return "exec 3>&1; p=$(setsid sh -c 'echo $$; exec sleep 1000 " + redirection +
          "' & ); echo $p >&2; ";
 }
 
-// As if a child of each worker were stuck in the kernel.
+// Behaves as if a child of each worker were stuck in the kernel.
 struct stuck_spawner final : spawner {
   explicit stuck_spawner(spawner& under) : real(under) {}
 
@@ -105,7 +106,7 @@ TEST_CASE("the children of a failed worker are killed with it") {
 
 TEST_CASE("the children of a successful worker have a moment, and their words count") {
   process_fixture fixture;
-  // It speaks once the worker is a zombie.
+  // It prints once the worker is a zombie.
   const char* script = "(until grep -q ') Z' /proc/$$/stat; do sleep 0.01; done; echo late) & exit";
   const auto ends =
       fixture.run_group({fixture.shell(script, 0, "[a] ")}, {std::chrono::minutes(1)});
@@ -163,8 +164,8 @@ TEST_CASE("one look serves all groups that do not die, ever more seldom") {
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   fixture.run_until(
       [&] { return std::chrono::steady_clock::now() >= until && stuck.looks > before; });
-  // 1 ms apart at first, then an eighth of the time so far, which makes some 45 in half a second;
-  // 50 ms apart for each it would be 160.
+  // The looks are 1 ms apart at first, then an eighth of the time so far, which makes some 45 in
+  // half a second. If each worker had its own looks, 50 ms apart, there would be 160.
   constexpr std::chrono::nanoseconds first_pause = std::chrono::milliseconds(1);
   int most = 5;
   for (auto at = first_pause; at < std::chrono::steady_clock::now() - begun;
