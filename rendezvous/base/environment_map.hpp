@@ -1,6 +1,7 @@
 // An environment as a plain map, so that its users can be tested without changing the process.
 //
-// Thread rule: plain values. Nobody may change the array that `environment_from` reads meanwhile.
+// Thread rule: plain values. No other thread may change the array while `environment_from` reads
+// it.
 #pragma once
 
 #include <functional>

@@ -17,8 +17,8 @@ enum class folder_owner {
   this_user,  // EPERM otherwise: sudo keeps HOME, and root must create nothing there
 };
 
-// Creates the folder and its parents if they are missing. An existing one is left alone, whoever
-// owns it, also on a read-only disk or at an automount point.
+// Creates the folder and its parents if they are missing. An existing one is left alone, whichever
+// user owns it, even on a read-only disk or at an automount point.
 error_code make_private_folders(const std::string& path, folder_owner above = folder_owner::anyone);
 
 }  // namespace ddprun

@@ -44,7 +44,7 @@ class splitter {
     return {};
   }
 
-  // --help and the like are answered whatever else is on the line or in the environment.
+  // --help and similar options are answered whatever else is on the line or in the environment.
   bool asks() const {
     return !line_.options.empty() && line_.options.back().spec->kind == option_kind::question;
   }

@@ -1,9 +1,10 @@
 // Decides by age whether a record still counts: how long ago its daemon was last alive.
 //
-// A record counts as long as nodes of its run may live or come back, and an hour more for a user
-// who starts the same command again. Within one boot of the host, the boot clock, which nobody
-// sets, tells its age. After a reboot there is only the time of day, and a job that is started then
-// begins anew: only what may still be alive elsewhere counts.
+// A record counts as long as nodes of its run may live or come back, and for an hour at least, for
+// a user who starts the same command again. Within one boot of the host its age is known from the
+// boot clock, which cannot be set. After a reboot there is only the time of day, and a job that is
+// started then begins from the start: the record counts only as long as nodes may still be alive
+// elsewhere or, if its run has ended, for that hour.
 //
 // Thread rule: plain values; host_now() asks the system, from any thread.
 #pragma once

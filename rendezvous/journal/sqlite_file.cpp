@@ -79,7 +79,7 @@ constexpr const char* add_jobs =
     "UPDATE runs SET alive_at = CAST(strftime('%s', "
     "CASE WHEN exit_code IS NULL THEN 'now' ELSE changed_at END) AS INTEGER)";
 
-// Upgrades versions 1 to 3, which do not say who was in a round.
+// Upgrades versions 1 to 3, which do not say which nodes were in a round.
 constexpr const char* add_members =
     "ALTER TABLE runs ADD COLUMN members TEXT NOT NULL DEFAULT ''; "
     "ALTER TABLE runs ADD COLUMN due_round INTEGER; "

@@ -45,7 +45,8 @@ class sqlite_file {
   std::optional<std::vector<core::run_record>> read(std::string& problem);
   bool write(const std::vector<change>& changes, std::string& problem);
 
-  // True if nobody needs these records: each run has succeeded, and none of its nodes may be alive.
+  // True if these records are no longer needed: each run has succeeded, and none of its nodes can
+  // be alive.
   bool is_done();
   // Records that the daemon of these records is alive.
   bool show_alive();

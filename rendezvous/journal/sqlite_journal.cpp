@@ -18,7 +18,7 @@
 
 namespace ddprun::journal {
 
-// Shared with the thread, which may hang in the file system longer than anybody waits for it.
+// Shared with the thread, which may hang in the file system for longer than its owner waits for it.
 struct sqlite_journal::state : std::enable_shared_from_this<sqlite_journal::state> {
   state(net::executor loop, const sqlite_options& values, handlers handler)
       : where(std::move(loop)),

@@ -1,6 +1,6 @@
 // An open_line remembers which stream has written the unfinished line at the end of an output, so
 // that nothing else is written into that line: the line first gets its newline, and the rest of it
-// begins with its prefix again. Its stream may continue the line while nobody else has written.
+// begins with its prefix again. Its stream may continue the line as long as no other has written.
 //
 // On a terminal, the newest state of a progress bar replaces the previous one; anywhere else each
 // state is a line of its own.
@@ -45,7 +45,7 @@ class open_line {
 
   // Appends the part to what is to be written.
   void append(std::string& to, const line_part& part);
-  // Appends whole lines, which nobody continues.
+  // Appends whole lines, which are not continued.
   void append_lines(std::string& to, std::string_view lines);
 
  private:

@@ -31,8 +31,8 @@ void output_channel::open(int descriptor, const char* called) {
 }
 
 void output_channel::append(const line_part& part, std::size_t queue_bytes_max) {
-  // Callers pause when the queue of a working stream is full. Nobody waits for a broken one, so it
-  // drops.
+  // Callers pause when the queue of a working stream is full. They do not wait for a broken one, so
+  // it drops.
   if (broken && queue.size() >= queue_bytes_max) {
     dropped.add(keep_newline(part));
   } else {

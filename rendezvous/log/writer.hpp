@@ -15,11 +15,11 @@
 // counted, and once there is room a line at that position says how many were left out. Besides its
 // queue, a stream may have as much again in the thread.
 //
-// Nothing that was pushed is dropped while a reader may come back. If nobody can read any more
-// (EPIPE, EBADF, a terminal that has hung up), the stream is closed: one line on the other stream
-// says so, and further bytes are discarded. Any other error, usually a full disk, may pass: the
-// write is tried again ten times a second, what does not fit in the queue is dropped, and a line at
-// that position says how much it was.
+// Nothing that was pushed is dropped while a reader may come back. If the stream has no reader any
+// more (EPIPE, EBADF, a terminal that has hung up), it is closed: one line on the other stream says
+// so, and further bytes are discarded. Any other error, usually a full disk, may pass: the write is
+// tried again ten times a second, what does not fit in the queue is dropped, and a line at that
+// position says how much it was.
 //
 // Thread rule: push, push_late, say and has_room from any thread; the rest from the owner.
 // room_handler is called on the writer's thread and should only post.
@@ -63,8 +63,8 @@ class writer {
   bool push(output_stream stream, std::string_view bytes) { return push(stream, {.text = bytes}); }
   bool has_room(output_stream stream) const;
 
-  // For what a dead worker left behind, which nobody can pause. False: the reserve is used up, and
-  // nothing was taken.
+  // For the output that a dead worker left behind, which cannot be paused. False: the reserve is
+  // used up, and nothing was taken.
   bool push_late(output_stream stream, const line_part& part);
   bool push_late(output_stream stream, std::string_view bytes) {
     return push_late(stream, {.text = bytes});

@@ -2,8 +2,8 @@
 // of the messages, and ends the session with one line if the order is wrong.
 //
 // A session begins with a hello (an agent) or the report of a guardian; after a hello come statuses
-// and finally a goodbye. The session decides nothing: core::run decides who may join and who is
-// lost.
+// and finally a goodbye. The session decides nothing: core::run decides which nodes may join and
+// which are lost.
 //
 // Until its first complete line, and again while its last message leaves, it is one of the port's
 // evictable peers and may be closed without a message; an agent then reconnects.

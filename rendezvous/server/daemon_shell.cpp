@@ -272,7 +272,7 @@ void daemon_shell::arm() {
   // time, because they may be connecting meanwhile.
   const bool recovers = now < machine_.recovery_until();
   if (machine_.run_count() == 0 && !recovers) {
-    // Without a run there is no deadline: an idle daemon sleeps until somebody connects.
+    // Without a run there is no deadline: an idle daemon sleeps until a peer connects.
     lateness_.expect_nothing();
     timer_.cancel();
     return;

@@ -32,7 +32,7 @@ class evictable_peers {
   // have waited longest and hold some are evicted, possibly this one.
   void hold(ticket whose, std::size_t bytes);
 
-  // Returns false if nobody waits.
+  // Returns false if no peer waits.
   bool let_oldest_go();
 
   std::size_t size() const { return waiting_.size(); }

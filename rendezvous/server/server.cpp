@@ -100,8 +100,8 @@ result<std::uint16_t> server::start(std::string& problem) {
     return port;
   }
   const journal::open_failure failure = shell_->open_journal();
-  // Two daemons with one journal would overwrite each other's records, so whoever starts the second
-  // one must be told.
+  // Two daemons with one journal would overwrite each other's records, so the user who starts the
+  // second one must be told.
   if (failure.is_taken && options_.journal_is_ours) {
     problem = failure.problem;
     stop();

@@ -11,8 +11,8 @@
 //   loop.stop(); thread.join();
 //
 // Thread rule: `post` and `stop` from any thread; everything else, posted tasks included, on the
-// thread of run(), or on any single thread while nobody runs it. Ownership: owns its watchers and
-// the tasks that never ran. Errors: the constructor throws std::system_error (epoll, eventfd);
+// thread of run(), or on any single thread while it is not running. Ownership: owns its watchers
+// and the tasks that never ran. Errors: the constructor throws std::system_error (epoll, eventfd);
 // `add` returns the error. A posted task that runs out of memory is dropped.
 #pragma once
 

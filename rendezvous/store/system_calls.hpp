@@ -1,6 +1,6 @@
 // The system calls of the store's hot path, without glibc's wrappers: in a process with threads
-// each wrapper is a cancellation point, which costs two atomic exchanges. Nobody cancels threads
-// here, and with three calls per request that was one instruction in six.
+// each wrapper is a cancellation point, which costs two atomic exchanges. Threads are never
+// cancelled here, and with three calls per request that was one instruction in six.
 //
 // Results and errno are those of the system calls. Thread rule: any thread.
 #pragma once

@@ -118,7 +118,7 @@ void agent::state::acked_by(const ack& message) {
   if (!sent) return;
   confirm_session();
   local.causes.acked(message.seq);
-  // This loop stood still, so nobody has renewed its lease for too long, and the round may have
+  // This loop stood still, so its lease has not been renewed for too long, and the round may have
   // gone on without it. A daemon that has just been started acknowledges every agent; only one that
   // has named this round knows better.
   if (has_lapsed() && !newest.names(local.instance(), local.number())) return;

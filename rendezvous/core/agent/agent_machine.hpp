@@ -1,5 +1,5 @@
 // The agent's state machine: what the daemon wants, what the workers do, whose lease keeps them
-// alive, and when they must be killed because nobody renews it.
+// alive, and when they must be killed because no peer renews it.
 //
 // It is pure: `step` takes one event and the moment it happened, and appends the effects that the
 // caller must carry out, in order. Every event about workers, service or tether names its round;
@@ -66,8 +66,8 @@ struct tether_acked {
   std::uint64_t seq = 0;
 };
 
-// Leader: a member's tether arrived, spoke or ended. `tether` names the connection at the service;
-// no two in a round have the same name.
+// Leader: a member's tether arrived, sent a beat or ended. `tether` names the connection at the
+// service; no two in a round have the same name.
 struct member_attached {
   std::uint64_t tether = 0;
   tether_hello hello;
@@ -143,7 +143,7 @@ using agent_event =
 // Effects.
 
 // Dial the daemon at agent_options::endpoints[endpoint] after `delay`; answer with daemon_connected
-// or daemon_disconnected. `may_host`: if that endpoint is this host and nobody listens there, a
+// or daemon_disconnected. `may_host`: if that endpoint is this host and no program listens there, a
 // daemon may be opened in this process first, if the user allows it. It belongs to `job`, which
 // opened the instance that this node knows (none: to this node's own job).
 struct connect_daemon {
@@ -308,7 +308,7 @@ class agent {
   const timers& timing() const;
 
   // When another round may start elsewhere although this node's workers live, if this machine did
-  // nothing more. None: no worker lives, or nobody could start another round.
+  // nothing more. None: no worker lives, or no other node could start another round.
   std::optional<time_point> workers_live_until() const;
 
   // The position of this node's workers, current or coming, among those of the other nodes; none:

@@ -1,5 +1,5 @@
 // How workers are stopped: asked, killed, named if they cannot be killed; then whether the node
-// stays, joins anew, goes on, or leaves. And what a user's signals do.
+// stays, joins again, goes on, or leaves. And what a user's signals do.
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/signals.hpp"

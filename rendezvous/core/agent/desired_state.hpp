@@ -20,7 +20,7 @@ class desired_state {
  public:
   // A connection has begun: numbers from the last one do not count against it.
   void connected();
-  // Whether this epoch is older than the newest that was heard.
+  // Whether this epoch is older than the newest one that was received.
   bool is_older(std::uint64_t epoch) const { return epoch < epoch_; }
   void enter_epoch(std::uint64_t epoch);
   std::uint64_t epoch() const { return epoch_; }

@@ -1,4 +1,4 @@
-// What changes when workers must end because nobody renews their lease.
+// What changes when workers must end because no peer renews their lease.
 #pragma once
 
 #include "rendezvous/base/time.hpp"
@@ -18,8 +18,8 @@ class isolation_state {
   }
   const moment& frozen() const { return frozen_; }
 
-  // After a late loop the workers are not ended before `until`. This happens once, until somebody
-  // has renewed the lease in time.
+  // After a late loop the workers are not ended before `until`. This happens once, until the lease
+  // has been renewed in time.
   void put_off(time_point until) {
     if (!put_off_until_) put_off_until_ = until;
   }

@@ -45,8 +45,8 @@ bool agent::state::has_lease() const {
   return last && real_now < *last + limit();
 }
 
-// When the workers must end because nobody renews their lease; none: no end is due. A node that has
-// succeeded has nothing to kill; as a leader it only stops acknowledging tethers.
+// When the workers must end because no peer renews their lease; none: no end is due. A node that
+// has succeeded has nothing to kill; as a leader it only stops acknowledging tethers.
 agent::state::moment agent::state::isolation_due() const {
   if (!local.is_on() || local.phase() == member_phase::succeeded) return std::nullopt;
   // There is nothing left to kill.
@@ -126,7 +126,7 @@ void agent::state::handle(const killed_by_guardian& event) {
   take_down(force::kill);
 }
 
-// The loop stood still and could hear nothing, so that time does not count against anybody. For
+// The loop stood still and could hear nothing, so that time does not count against any peer. For
 // isolation only as much is added as a heartbeat and its ack take, and only once, because the
 // clocks of the others went on.
 void agent::state::was_late(duration by) {

@@ -37,7 +37,7 @@ class local_workers {
   // The guardian has killed them already.
   void take_as_struck() { are_struck_ = true; }
   bool are_struck() const { return are_struck_; }
-  // None lives, so nobody has to be asked before the round ends.
+  // None lives, so none has to be asked before the round ends.
   void take_as_asked(time_point now);
   // True: those that live now have outlived SIGKILL by `kill_wait`.
   bool give_up(machine_time now);

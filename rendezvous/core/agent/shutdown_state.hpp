@@ -1,5 +1,5 @@
 // How this node shuts down: whether it was asked to leave, by which signal, and with which last
-// effect; or whether it is fenced, and joins anew.
+// effect; or whether it is fenced, and joins again.
 //
 // The first signal drains: the node stops its workers, says so, and leaves when the daemon tells it
 // to, or by itself if there is no daemon. A second signal kills the workers, and the node leaves at
@@ -18,7 +18,7 @@ class shutdown_state {
  public:
   using moment = std::optional<time_point>;
 
-  // The workers are killed, and the node joins anew.
+  // The workers are killed, and the node joins again.
   void fence() { is_fenced_ = true; }
   // The workers are gone. True: the node was fenced.
   bool end_fence();

@@ -43,14 +43,14 @@ void daemon::hear(const agent_said& event, hello& greeting) {
   if (entry == nullptr) return;
   agents_[event.connection] = {entry, greeting.session};
   ++entry->connections;
-  // A peer that does not read gets as long as one that does not speak.
+  // A peer that does not read gets as long as one that sends nothing.
   effects_->push_back(limit_stall{event.connection, greeting.settings.timing.node_timeout});
   step_run(*entry, agent_joined{event.connection, std::move(greeting), event.peer_address,
                                 event.local_address, event.fresh_instance});
 }
 
 void daemon::hear(const agent_said& event, const guardian_word& word) {
-  // A run that this daemon does not know has nobody to fence, so the message can be dropped.
+  // A run that this daemon does not know has no node to fence, so the message can be dropped.
   const auto found = runs_.find(word.run_id);
   if (found != runs_.end()) {
     note_some(guardians_, note_level::info,

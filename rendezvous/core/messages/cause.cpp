@@ -12,8 +12,8 @@ namespace {
 
 // Causes that can hardly be the consequence of something on another node come first.
 int weight(const cause& value) {
-  // A node whose lease nobody renewed stopped by itself, which has a cause; a stop that was obeyed
-  // has none. A worker that had said why it fails, and was still exiting, has one, too.
+  // A node whose lease ran out stopped by itself, which has a cause; a stop that was obeyed has
+  // none. A worker that had said why it fails, and was still exiting, has one, too.
   if (value.by_our_stop) {
     return value.kind == cause_class::node_lost || value.was_failing ? 2 : 4;
   }

@@ -51,7 +51,7 @@ enum class desired_phase {
   prepare,  // to the leader alone: open the service of this round
   run,      // be a member of this round
   stop,     // take the workers of this round and all earlier ones down, keep the session
-  fence,    // kill every worker without grace, then join anew
+  fence,    // kill every worker without grace, then join again
   close,    // the instance is over, or this node's part in it: leave with the given code
 };
 

@@ -104,7 +104,7 @@ struct tether_age {
 // Everything that the daemon must know of an agent, and that it could have forgotten.
 struct status {
   std::uint64_t seq = 0;          // grows with each status of a session; echoed by `ack`
-  std::uint64_t epoch = 0;        // the highest of a daemon that it has heard
+  std::uint64_t epoch = 0;        // the highest that a daemon has sent to it
   instance_id instance = 0;       // 0: in none
   round_number round = 0;         // of the round it is or was last in; 0: none
   round_number round_told = 0;    // the newest that the daemon has named to it, in or not; >= round
@@ -132,7 +132,7 @@ struct status {
   // Of `round`, once it stops here: tethers that have long been without an ack, at most
   // tether_ages_max, the oldest first.
   std::vector<tether_age> tether_ages;
-  std::optional<ddprun::stall> stall;  // none of its ranks moves; none: they do, or nobody looks
+  std::optional<ddprun::stall> stall;  // none of its ranks moves; none: they do, or are not watched
   bool operator==(const status&) const = default;
 };
 
@@ -150,7 +150,7 @@ struct hello {
   std::string role = "default";            // of its workers
   std::string address;                     // --local-addr; empty: not given
   std::string own_address;                 // of its socket towards the daemon
-  bool hosts_daemon = false;               // the daemon that it speaks to lives in its process
+  bool hosts_daemon = false;               // the daemon that it dials lives in its process
   std::string script;                      // what its workers run, without folder and arguments
   // What opened its instance, as a daemon told it; without an instance, what this node starts
   // itself.
@@ -160,7 +160,7 @@ struct hello {
   bool operator==(const hello&) const = default;
 };
 
-// Whether its node rank, which it then has, is to be its group rank.
+// Whether its node rank, which it then has, must become its group rank.
 inline bool is_exact(const hello& greeting) {
   return greeting.settings.ranks == rank_policy::exact;
 }
@@ -286,7 +286,7 @@ struct tether_hello {
 
 struct tether_beat {
   std::uint64_t seq = 0;
-  bool succeeded = false;  // its workers have succeeded: nobody need stay for it
+  bool succeeded = false;  // its workers have succeeded, so the leader need not stay for it
   bool operator==(const tether_beat&) const = default;
 };
 

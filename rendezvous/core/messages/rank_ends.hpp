@@ -16,7 +16,7 @@ namespace ddprun {
 enum class ending {
   failed,     // for a reason of its own, as far as it says
   secondary,  // because another one was gone, as it says itself
-  lost,       // with its node: nobody has seen how
+  lost,       // with its node: it is not known how
   killed,     // by our SIGKILL, because it had not ended before
   stopped,    // after we had asked it to
   succeeded,  // its work was done

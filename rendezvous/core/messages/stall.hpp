@@ -7,7 +7,7 @@
 //
 //   a rank is stopped (SIGSTOP), or stuck in the       that one
 //   kernel (state D)
-//   a rank is at a place that nobody can see           nobody
+//   a rank is at a place that cannot be seen           none
 //   some wait in a collective, others elsewhere        the first of those elsewhere
 //   all wait, and all ranks of the round are seen      the fewest that are alike, else the first
 //   none waits, all are seen, a person set the limit   the same

@@ -101,8 +101,8 @@ std::string rank_problem(const current_instance& current, const roster& nodes, m
   return {};
 }
 
-// `holder` has spoken, so it was not dead: refuses the nodes that came for its id or rank since it
-// last spoke.
+// `holder` has sent a message, so it was not dead: refuses the nodes that came for its id or rank
+// since its previous message.
 void refuse_doubles(const headcount& counts, current_instance& current, recovery_claims& claims,
                     outbox& out, const node& holder, machine_time word_before) {
   // After a longer silence the others were right to come; holds_its_place() decides between them.

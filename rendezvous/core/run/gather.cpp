@@ -90,7 +90,7 @@ void run::state::choose() {
     ++(stop.precedes(who->heard_step) ? spoken : silent);
   }
   // A node that was silent since before the stop may be dying with the others: its next heartbeat
-  // tells. If the round is full without it, nobody waits for that.
+  // tells. If the round is full without it, that is not waited for.
   const machine_time hold = stop.ordered_at() + 2 * timing_of(current, groups).heartbeat_interval;
   if (silent != 0 && spoken < current.settings->nodes_max && now < hold) {
     if (phase != run_phase::settling) enter(phase, waiting, now, run_phase::settling);
@@ -172,7 +172,7 @@ void run::state::refuse_others(const settings_group& group) {
   }
 }
 
-// False: too few of the nodes that are here have spoken since the stop was ordered.
+// False: too few of the nodes that are here have sent a message since the stop was ordered.
 bool run::state::start_round(settings_group& group) {
   std::vector<node*> from;
   for (const auto& [order, who] : nodes) {

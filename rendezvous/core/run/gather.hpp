@@ -69,7 +69,7 @@ class gathering {
   // gathering began.
   settings_group* ready(machine_time now, machine_time since);
   void begin_anew();  // starts the last calls over
-  // The largest group; null: nobody is here.
+  // The largest group; null: no node is here.
   const settings_group* largest() const;
   // When the last call of a group that has enough nodes is over, as `ready` would say now.
   static std::optional<machine_time> last_call_until(const settings_group& one, machine_time now,
@@ -114,7 +114,7 @@ class settle_timer {
   void wait_for_quiet(const timers& timing);
   void wait_for_words(std::uint32_t silent, machine_time until);
   bool is_for_words() const { return is_for_words_; }
-  // How many silent nodes have not spoken yet; those that have gone since are among them.
+  // How many silent nodes have not sent a message yet; those that have gone since are among them.
   std::uint32_t silent() const { return silent_; }
   void end_silence_of_one();
 

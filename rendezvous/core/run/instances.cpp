@@ -4,11 +4,11 @@
 // The first round of an instance starts only when no worker of an older one can live, as far as
 // this daemon knows or has heard:
 //
-//   a node that was told to end its workers    its own word, its goodbye, or its guardian's
-//   a member that could not be reached when    what a stop would have waited for (stop.hpp)
+//   a node that was told to end its workers    its own report, its goodbye, or its guardian's
+//   report a member that could not be reached when    what a stop would have waited for (stop.hpp)
 //   its instance was closed
-//   a node that came back to a daemon which    the orphan limit: nobody knows whom it held, and who
-//   does not know its instance, and went       held it
+//   a node that came back to a daemon which    the orphan limit: it is not known which leases it
+//   does not know its instance, and went       gave, and which ones kept it alive
 //
 // Once this instance has a round, nodes that come back from an older one are fenced.
 #include "rendezvous/core/run/instances.hpp"
@@ -409,8 +409,8 @@ void remember_lost(const entered_phase& phase, const current_instance& current,
   if (!matters) return;
   const timers& timing = timing_of(current, who);
   const bool was_alone = who.state.assignment && who.state.assignment->group_world_size <= 1;
-  // As long as nobody has let go, members may keep each other alive until orphan_limit. Once one
-  // has, the others follow within two isolation limits.
+  // As long as no member has let go of its tethers, members may keep each other alive until
+  // orphan_limit. Once one has, the others follow within two isolation limits.
   time_point until = clock.real(who.heard) + timing.orphan_limit;
   if (who.node_state == node_state::closing && closed.has_let_go(who.state.instance)) {
     until = clock.real(who.heard) + with_margin(2 * timing.isolation_limit);

@@ -1,5 +1,5 @@
-// The nodes of a run: who is known and who is watched (roster), connections, sessions, refusals,
-// and what a hello tells about its sender.
+// The nodes of a run: which are known and which are watched (roster), connections, sessions,
+// refusals, and what a hello tells about its sender.
 #include "rendezvous/core/run/nodes.hpp"
 
 #include "rendezvous/base/error.hpp"
@@ -119,7 +119,7 @@ void detach(const headcount& counts, const current_instance& current, outbox& ou
 
 // Connections that come and go each leave a node for a while. Half of these nodes are dropped at
 // once, the longest absent first, so that scanning them costs no more than their coming did. A node
-// that returns joins anew.
+// that returns joins as a new one.
 void forget_excess(const headcount& counts, current_instance& current, recovery_claims& claims,
                    const round_memberships& memberships, const machine_clock& clock, outbox& out) {
   if (counts.nodes.size() <= counts.nodes.connected() + memberships.size() + absent_nodes_max)
@@ -202,7 +202,7 @@ std::string run::state::refusal(const agent_joined& event) const {
   if (phase == run_phase::closed) return {};
   if (!current.settings) {
     // The settings of a node that comes from an instance were compared before, or it is not known
-    // who is right. If this daemon lives in one of the nodes, that one is right.
+    // which settings count. If this daemon lives in one of the nodes, those of that node count.
     const node* const first = first_here(options, phase, current, claims, groups, now);
     const bool is_bound = greeting.state.instance == 0 || (first != nullptr && first->hosts_us);
     if (!is_bound || comes_to_be_fenced || hosts_us(event)) return {};
@@ -328,7 +328,7 @@ void run::state::recognise(node& who) {
   if (who.node_state == node_state::claimant) who.node_state = node_state::here;
   if (!current.is_decided()) {
     if (said.instance != 0) {
-      // Nobody is waited for any longer, so the first node that names an instance is believed.
+      // No node is waited for any longer, so the first one that names an instance is believed.
       adopt(said.instance, {&who});
       return;
     }

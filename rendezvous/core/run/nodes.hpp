@@ -35,7 +35,7 @@ using message_pointer = std::shared_ptr<const daemon_message>;
 enum class node_state {
   here,      // waits, or is a member of the round
   claimant,  // came with an instance that a restarted daemon has not yet decided on
-  fenced,    // must kill everything and join anew
+  fenced,    // must kill everything and join again
   leaving,   // drained: told to close, the run goes on without it
   closing,   // its instance is closed: told so
 };

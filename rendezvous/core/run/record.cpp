@@ -4,8 +4,8 @@
 // The record has the instance, the numbers that its rounds may have, what was charged, whose
 // workers may live, and how the instance ended. Numbers are reserved ahead, and a failure is
 // charged when it is reported, so that all of it is persisted by the time the next round starts.
-// Two things wait for that: workers are not started, and nobody is told of an end, before the
-// record is persisted.
+// Two things wait for that: no worker is started, and no node is told of an end, before the record
+// is persisted.
 //
 // An instance that was open when its daemon died is waited for. Agents that come back are believed
 // rather than the record, which may be an old copy. If only newcomers have come when the window is

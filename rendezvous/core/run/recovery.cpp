@@ -4,7 +4,7 @@
 // come back: its guardian says that it is dead.
 //
 // Until the window is over every status is acknowledged, which renews the leases of running agents,
-// and nobody is told anything new, because agents may still be on their way. A round whose members
+// and no agent gets a new order, because others may still be on their way. A round whose members
 // are all here and say that they run it goes on, at once and as it is. Otherwise, when the window
 // is over, the instance with the most agents is adopted, its newest round is ended free of charge,
 // and members that have not come back are fenced as if they had been lost; but if all that came
@@ -519,7 +519,7 @@ void run::state::hear_of_dead(const guardian_reported& event) {
   }
 }
 
-// Marks members whose guardians have spoken as dead. The run waits neither for their workers nor
+// Marks members as dead whose guardians have reported. The run waits neither for their workers nor
 // for a lease that they gave by their tethers.
 void take_the_dead(current_instance& current, const round_numbers& rounds,
                    round_memberships& memberships, root_cause& causes, round_stop& stop,

@@ -56,7 +56,8 @@ class recovery_claims {
   void add(instance_id of, round_number newest);
   // `least`, unless a newer round was named.
   round_number newest_of(instance_id of, round_number least) const;
-  // An instance was adopted: what others have named no longer counts, and nobody claims any more.
+  // An instance was adopted: what others have named no longer counts, and no node is a claimant any
+  // more.
   void settle();
   // An instance was opened. Claimants that are here stay claimants.
   void begin_instance();
@@ -67,7 +68,7 @@ class recovery_claims {
 
  private:
   bool has_claimants_ = false;
-  std::optional<machine_time> until_;  // none: nobody is waited for
+  std::optional<machine_time> until_;  // none: no node is waited for
   std::uint32_t windows_reopened_ = 0;
   std::map<instance_id, round_number> newest_;
 };

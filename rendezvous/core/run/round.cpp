@@ -36,7 +36,7 @@ void run::state::on_member_status(node& who, const status& before) {
   membership& own = *who.membership;
   const bool was_called = own.command() != command::none;
   if (before.instance == current.id && said.instance == 0) {
-    // It has killed its workers and joined anew although nobody told it to.
+    // It has killed its workers and joined again without an order.
     if (phase == run_phase::stopping) {
       acknowledge(waiting, memberships, stop, now, own);
       mark_ended(own);
@@ -167,7 +167,7 @@ void run::state::assign_all() {
   forget_changes(current, nodes);
 }
 
-// A member's workers have failed, or have ended although nobody asked for it.
+// A member's workers have failed, or have ended without being asked to.
 void run::state::on_unasked_end(node& who) {
   if (!causes.get()) {
     const bool has_failed = who.membership->phase() == member_phase::failed;
@@ -236,8 +236,8 @@ void remember_loss(const entered_phase& phase, settle_timer& settle, machine_tim
   if (phase == run_phase::settling && !settle.is_for_words()) settle.wait_for_quiet(timing);
 }
 
-// A node that is still putting bytes back is not slow to start, and the workers of the others wait
-// for it: the time counts anew for all.
+// A node that is still restoring data is not slow to start, and the workers of the others wait for
+// it, so the timeout starts again for all.
 void hear_restored(const entered_phase& phase, round_memberships& memberships, machine_time now,
                    duration start_timeout, const node& who, const status& before) {
   const status& said = who.state;
@@ -402,7 +402,7 @@ namespace {
 constexpr std::size_t sentence_bytes_max = 500;
 constexpr std::string_view cannot_tell = "; cannot tell which rank hangs";
 
-// The stall of a running member; none: its ranks move, or nobody watches them.
+// The stall of a running member; none: its ranks move, or are not watched.
 const std::optional<stall>& stall_of(const current_instance& current, const round_numbers& rounds,
                                      const membership& one) {
   static const std::optional<stall> none;
@@ -442,8 +442,8 @@ struct common_stall {
   }
 };
 
-// None: one node without a stall is enough to name nobody, because the others may be waiting for
-// its ranks.
+// None: if one node has no stall, no rank can be named, because the others may be waiting for its
+// ranks.
 std::optional<common_stall> stall_of_all(const current_instance& current,
                                          const round_numbers& rounds,
                                          const round_memberships& memberships) {

@@ -35,7 +35,7 @@ enum class command { none, prepare, run };
 // Whether workers of the round may live at this membership, and how that is known.
 enum class worker_liveness {
   in_reach,     // they may live, and their node says so itself
-  unreachable,  // they may live, and nobody says so: the node is lost, or was never heard of
+  unreachable,  // they may live, but their node does not say so: it is lost, or has never come
   ended,        // none lives
   dead,         // none lives, proven by a goodbye or a guardian
 };
@@ -102,7 +102,7 @@ class round_memberships {
   // Gives this free membership to `holder`, which is to run ranks from `rank_first` on.
   membership& take(std::uint32_t group_rank, node& holder, std::uint32_t rank_first = 0,
                    const std::optional<role_ranks>& in_role = std::nullopt);
-  // The round is over: nobody has a membership.
+  // The round is over: no node has a membership.
   void clear();
 
   bool empty() const { return memberships_.empty(); }

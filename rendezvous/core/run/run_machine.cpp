@@ -77,7 +77,7 @@ std::span<const machine_timer<run::state>> run::state::timer_table() {
       // No node has come back to an instance.
       {[](const state& run) { return lost_instance_at(run.current, run.persisted, run.nodes); },
        &state::end_lost_instance},
-      // The nodes of an earlier daemon stay away. With no node here, there is nobody to tell.
+      // The nodes of an earlier daemon stay away. If no node is here, there is none to tell.
       {[](const state& run) -> timer_moment {
         const bool waits = run.nodes.connected() != 0 && is_recovering(run.phase, run.claims);
         return waits ? timer_moment(run.claims.until()) : std::nullopt;
@@ -242,7 +242,7 @@ void run::state::handle(const status_received& event) {
       return;
     case node_state::fenced:
       watch_ending(stale, waiting, now, *who);
-      // In no instance: it has killed its workers and joins anew. If all that is left are workers
+      // In no instance: it has killed its workers and joins again. If all that is left are workers
       // that no signal ends, it can still be told that its run is over.
       if (who->state.instance == 0) {
         recognise(*who);
@@ -261,7 +261,7 @@ void run::state::handle(const status_received& event) {
 void run::state::handle(const goodbye_received& event) {
   node* const who = nodes.find(event.connection);
   if (who == nullptr) return;
-  // It has read the close: nobody is left to be told by that session.
+  // It has read the close, so this session needs to be told nothing more.
   if (who->node_state == node_state::closing) {
     closed.take_out(who->greeting.session, who->state.instance, true, real_now);
     closed.said_goodbye(who->greeting.session);
@@ -326,7 +326,7 @@ void run::state::set_time(time_point real) {
   real_now = real;
 }
 
-// Moves the run on as far as what is known allows.
+// Moves the run on as far as the present knowledge allows.
 void run::state::progress() {
   switch (phase) {
     case run_phase::gathering:

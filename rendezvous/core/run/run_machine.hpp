@@ -180,7 +180,7 @@ struct run_view {
   std::optional<cause> root_cause;    // of the newest round that ended
   std::vector<round_report> reports;  // of rounds that are over, the newest last, without tails
   std::string why;
-  std::optional<stall_view> stall;  // none: ranks move, or nobody watches them
+  std::optional<stall_view> stall;  // none: ranks move, or are not watched
   std::size_t member_count = 0;
   std::vector<member_view> members;  // those that were asked for; by group rank, then by join order
 };
@@ -220,12 +220,12 @@ class run {
   std::uint32_t gathers() const;
   run_sizes sizes() const;
 
-  // True when nobody is connected and nothing needs to be remembered any longer: a closed instance
-  // is remembered for one hour, a run that nobody joined not at all.
+  // True when no node is connected and nothing needs to be remembered any longer: a closed instance
+  // is remembered for one hour, a run that no node joined not at all.
   bool forgettable(time_point now) const;
 
-  // When its newest instance was closed. None while anybody is connected, or its workers may still
-  // live. Before its hour is over, such a run may be dropped to make room.
+  // When its newest instance was closed. None while a node is connected, or workers of the instance
+  // may still live. Before its hour is over, such a run may be dropped to make room.
   std::optional<time_point> over_since(time_point now) const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 // The run's exit code if this failure ends it; 0: another round may follow. Another round may
 // follow even if this is not 0: if a better cause (a lost node) comes while the round stops,
-// workers that could have lived on are started anew.
+// workers that could have lived on are started again.
 int foreseen_exit_code(const current_instance& current, time_point real_now, const cause& trigger) {
   if (trigger.is_secondary) return 0;
   const std::optional<run_end> end = end_beyond_budget(current, real_now, trigger);
@@ -153,7 +153,7 @@ bool shows_stop(const current_instance& current, const node& member, const statu
 
 void run::state::end_of_stop() {
   std::optional<cause> first = final_cause(rounds, memberships, causes, stop, clock);
-  // If nobody has named a root cause, it may be on a member that has not come back to this daemon.
+  // If no member has named a root cause, it may be on one that has not come back to this daemon.
   if (!first || first->is_secondary) {
     if (std::optional<cause> gone = cause_of_not_back(current, rounds, memberships, dead))
       first = std::move(gone);
@@ -297,7 +297,8 @@ void run::state::lose(node& who, bool proof, const std::string& how, bool has_le
     } else {
       mark_unreachable(own);
     }
-    // A node that has spoken since the stop was ordered has outlived what the stop was for.
+    // A node that has sent a message since the stop was ordered has outlived the reason for the
+    // stop.
     if (!had_spoken && !had_succeeded && !who.state.draining) causes.add(why, real_now);
     if (!was_leaving) remember_loss(phase, settle, now, timing_of(current, groups));
     return;
@@ -458,8 +459,8 @@ machine_time round_stop::fenced_at(const timers& timing,
   DDPRUN_ASSERT(first_acknowledged_ || !leader_acknowledged_);
   if (!first_acknowledged_) return std::max(ordered_at_, leased_until_) + timing.orphan_limit;
   const duration limit = timing.isolation_limit;
-  // If this daemon has not heard some members itself, its predecessor may have renewed their leases
-  // until it died, and no tether tells of that.
+  // If this daemon has not heard from some members itself, its predecessor may have renewed their
+  // leases until it died, which no tether shows.
   const bool are_all_known = memberships.unknown() == 0;
   if (leader_acknowledged_) {
     const machine_time last =

@@ -9,9 +9,9 @@
 //   leader is reachable    its own acknowledgement: it has dropped every tether
 //   leader is unreachable  any member's: the leader no longer holds all of them, and kills its
 //                          workers one isolation limit later; members that cannot be reached
-//                          either, and may still hang on it, follow another isolation limit later
+//                          either, and may still depend on it, follow another limit later
 //   a member has died      its tether went with it: the same as its acknowledgement
-//   nobody spoke           the orphan limit, or an operator
+//   no member was heard    the orphan limit, or an operator
 //
 // A member that acknowledges also says which of its tethers have long been without an ack, and
 // since when: no lease was renewed over those later. A host that has lost power is usually past its
@@ -65,7 +65,7 @@ class round_stop {
              std::shared_ptr<const daemon_message> message);
 
   machine_time ordered_at() const { return ordered_at_; }
-  // A node that spoke in `step` has outlived the order, and what the order was for.
+  // A node that sent a message in `step` has outlived the order, and the reason for it.
   bool precedes(std::uint64_t step) const { return step > step_; }
   bool is_free() const { return is_free_; }
   const std::shared_ptr<const daemon_message>& message() const { return message_; }

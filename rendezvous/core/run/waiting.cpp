@@ -217,7 +217,7 @@ std::string misfits(const run_options& options, const current_instance& current,
   return scripts.empty() ? twins(current, groups, now) : scripts;
 }
 
-// In a run that nobody has given an id, two jobs may have met by chance. Arguments are not
+// In a run without an id from its user, two jobs may have met by chance. Arguments are not
 // compared, because nodes of one job may differ in them.
 std::string different_scripts(const run_options& options, const gathering& groups) {
   if (options.run_id != default_run_id) return {};
@@ -238,7 +238,8 @@ std::string different_scripts(const run_options& options, const gathering& group
   return {};
 }
 
-// Finds two agents on one host that nobody has told apart: each would take the same GPUs.
+// Finds two agents on one host that were given nothing to tell them apart: each would take the same
+// GPUs.
 std::string twins(const current_instance& current, const gathering& groups, machine_time now) {
   std::map<std::string, const node*> found;
   for (const auto& [order, who] : groups.counted()) {

@@ -90,7 +90,7 @@ class departures {
   void drop_waiting(const std::string& position_name);
   bool has_members() const { return !gone_.empty(); }
 
-  // None: nobody is missing.
+  // None: no node is missing.
   std::optional<departure> told(time_point now) const;
   // The next round starts with these newcomers, which were not in the last: "node-b was replaced by
   // node-c", "node-c has joined", "going on without node-b"; empty: nothing has changed.

@@ -81,7 +81,7 @@ std::uint64_t sip_hash(std::string_view text, hash_seed seed) {
   return state.finish<end>();
 }
 
-// Not noexcept, because libstdc++ would then compute it anew at every step along a chain.
+// Not noexcept, because libstdc++ would then compute it again at every step along a chain.
 struct key_hash {
   using is_transparent = void;
   hash_seed seed;

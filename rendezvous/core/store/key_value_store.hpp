@@ -6,7 +6,7 @@
 //
 // A wait counts the keys that are absent when it arrives, and is over when each of them has come
 // into existence once, even if it was deleted again meanwhile. A key exists when it has a value or
-// a queue that is not empty. Setting a key that exists wakes nobody. A client has at most one
+// a queue that is not empty. Setting a key that exists wakes no client. A client has at most one
 // wait: a newer one replaces it. Clients whose wait is over are appended to `woken()`; the caller
 // answers them and clears it.
 //
