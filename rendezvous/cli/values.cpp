@@ -19,6 +19,7 @@ std::string lower(std::string_view text) {
 
 // Reads all of `text` as a number.
 std::optional<std::uint64_t> whole_number(std::string_view text) {
+  // As with Python's int(), with which torchrun reads numbers, blanks around it are ignored.
   text = without_blanks(text);
   std::uint64_t value = 0;
   const char* const end = text.data() + text.size();
@@ -131,6 +132,7 @@ parsed<std::string> read_name(std::string_view given, std::string_view text,
 parsed<duration> read_seconds(std::string_view given, std::string_view text, bool zero_allowed) {
   double seconds = 0;
   const char* const end = text.data() + text.size();
+  // This also reads "inf" and "nan", which the comparisons below refuse.
   const auto [stopped, error] = std::from_chars(text.data(), end, seconds);
   constexpr auto most = std::chrono::duration_cast<std::chrono::seconds>(timer_max).count();
   const bool read = !text.empty() && error == std::errc() && stopped == end;

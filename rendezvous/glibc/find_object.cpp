@@ -1,7 +1,7 @@
-// Where the unwinder's table is for an address: _dl_find_object(), which glibc has from 2.35 on,
-// and which g++'s unwinder calls for each frame that an exception passes. Until then unwinders
-// asked dl_iterate_phdr(), as this does for libraries. The program itself, where nearly all frames
-// are, is looked at once, at its start.
+// _dl_find_object() finds the unwinder's table for an address. g++'s unwinder calls it for each
+// frame that an exception passes, but glibc has it only since 2.35. Before that unwinders used
+// dl_iterate_phdr(), as this does for libraries. The program itself, which has nearly all frames,
+// is looked up once, when it starts.
 #include "rendezvous/glibc/find_object.hpp"
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What find_object.cpp has to know before the first exception.
+// Prepares find_object.cpp, before the first exception.
 //
 // Thread rule: called once, while there is one thread.
 #pragma once

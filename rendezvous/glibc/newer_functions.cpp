@@ -1,8 +1,8 @@
-// Functions that glibc 2.28 does not have, for a program that may run on it: as glibc's own, which
-// the static libraries of the compiler, SQLite and Boost were compiled for. The program's own calls
-// come here as well, on every glibc.
+// Functions that glibc 2.28 does not have, for a program that may run on it. They behave like
+// glibc's own, for which the static libraries of the compiler, SQLite and Boost were compiled. The
+// program's own calls come here as well, with every glibc.
 //
-// Each is hidden: no library that the program loads takes it for glibc's.
+// Each is hidden, so that no library that the program loads uses it in place of glibc's.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -14,8 +14,8 @@
 
 #define DDPRUN_HIDDEN extern "C" __attribute__((visibility("hidden"), used))
 
-// What stat() called until 2.33, where it was inline. Headers no longer have it, and libc still
-// does, in its one version.
+// Until 2.33 stat() was inline and called this. Headers no longer declare it, but libc still has
+// it, in its only version.
 extern "C" {
 int __xstat(int layout, const char* path, struct ::stat* out);
 int __lxstat(int layout, const char* path, struct ::stat* out);
@@ -51,7 +51,7 @@ timespec normal(time_t seconds, long nanoseconds) {
   return timespec{seconds, nanoseconds};
 }
 
-// The same moment on the clock by which such a condition variable counts.
+// The same moment on the clock that such a condition variable uses.
 timespec on_wall_clock(clockid_t clock, const timespec& deadline) {
   const timespec there = now_of(clock);
   const timespec here = now_of(CLOCK_REALTIME);
@@ -87,9 +87,9 @@ DDPRUN_HIDDEN int fstat64(int descriptor, struct ::stat64* out) noexcept {
   return __fxstat(stat_layout, descriptor, reinterpret_cast<struct ::stat*>(out));
 }
 
-// Of 2.30, for std::condition_variable with a steady clock. glibc's own where it has one; else as
-// libstdc++ did before: a step of the wall clock while it waits makes that wait shorter or longer,
-// and its callers look at their own clock again.
+// New in 2.30, used by std::condition_variable with a steady clock. This calls glibc's own if there
+// is one. Otherwise it does what libstdc++ did before: if the wall clock is set while it waits, the
+// wait is shorter or longer, and its callers check their own clock again.
 DDPRUN_HIDDEN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                          clockid_t clock, const timespec* deadline) {
   static const auto own =
@@ -100,7 +100,8 @@ DDPRUN_HIDDEN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mute
   return ::pthread_cond_timedwait(condition, mutex, &moment);
 }
 
-// Of 2.36, for std::random_device. Like glibc's it never fails: the program ends.
+// New in 2.36, used by std::random_device. Like glibc's it never fails: it ends the program
+// instead.
 DDPRUN_HIDDEN std::uint32_t arc4random() noexcept {
   std::uint32_t number = 0;
   if (::getentropy(&number, sizeof number) != 0) {
@@ -110,7 +111,7 @@ DDPRUN_HIDDEN std::uint32_t arc4random() noexcept {
   return number;
 }
 
-// Of 2.32: whether counts of references may do without atomic instructions. They never do.
+// New in 2.32: whether reference counts may do without atomic instructions. Here they never do.
 extern "C" {
 __attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
 }

@@ -1,14 +1,14 @@
 // Functions of glibc in the versions that they have had since its early days. A program that is
-// linked on a current system asks for the newest version of each, and so starts nowhere else, even
-// where nothing but the version's name is new: in glibc 2.34 libpthread and libdl became a part of
-// libc, and each of their functions got a version of that year.
+// linked on a current system asks for the newest version of each function, and so does not start on
+// older ones, even if only the version's name is new: in glibc 2.34 libpthread and libdl became
+// part of libc, and each of their functions got a new version.
 //
-// Each function below is what the program and its static libraries mean by that name. It goes on to
-// the old version, with all arguments as they are. On glibc 2.28 to 2.33 libpthread.so.0 and
-// libdl.so.2 have it: .cmake/OldGlibc.cmake has them loaded.
+// Each function below is what the program and its static libraries call by that name. It jumps to
+// the old version, with all arguments unchanged. On glibc 2.28 to 2.33 libpthread.so.0 and
+// libdl.so.2 have that version; .cmake/OldGlibc.cmake makes the program load them.
 //
-// tests/cluster/test_old_glibc.py fails when the programs ask for more than glibc 2.28 has, and
-// names the function: it is then one more line here, or, where 2.28 has no such function, one in
+// If the programs ask for more than glibc 2.28 has, tests/cluster/test_old_glibc.py fails and names
+// the function. It then needs a line here or, if 2.28 has no such function, one in
 // newer_functions.cpp.
 #if defined(__x86_64__)
 #define DDPRUN_VERSION(x86_64) "GLIBC_" x86_64
@@ -22,7 +22,7 @@
 #error "no old versions are known for this processor: configure with -DDDPRUN_OLD_GLIBC=OFF"
 #endif
 
-// The versions of x86-64; on aarch64 all that is old has that of its first glibc.
+// The versions on x86-64; on aarch64 all old functions have that of its first glibc.
 #define DDPRUN_OLD(name, version)                                                                 \
   __asm__(".symver ddprun_old_" #name ", " #name "@" DDPRUN_VERSION(                              \
       version) "\n"                                                                               \
@@ -30,7 +30,7 @@
                ":\n.cfi_startproc\n" DDPRUN_GO_ON(name) ".cfi_endproc\n.size " #name ", .-" #name \
                                                         "\n")
 
-// In libm they are of 2.29, as they no longer set errno by way of matherr().
+// In libm the newest versions are of 2.29, because they no longer set errno through matherr().
 DDPRUN_OLD(exp, "2.2.5");
 DDPRUN_OLD(log, "2.2.5");
 DDPRUN_OLD(pow, "2.2.5");

@@ -1,7 +1,8 @@
 // How a program starts on any glibc from 2.28 on. From 2.34 on __libc_start_main() runs the
-// program's initializers itself, and the compiler's start files hand it none; before, a function
-// that was linked into each program ran them. This is that function, and it is handed over always:
-// newer ones run it in place of their own, as for every program that was built before 2.34.
+// program's initializers itself, and the compiler's start files pass it no function for that;
+// before, a function that was linked into each program ran them. This is that function, and it is
+// always passed: newer versions of glibc run it in place of their own code, as for every program
+// that was built before 2.34.
 #include "rendezvous/glibc/find_object.hpp"
 
 #if defined(__x86_64__)
@@ -36,7 +37,7 @@ void run_initializers(int argc, char** argv, char** environment) {
 
 }  // namespace
 
-// The loader runs what has to be run at the end, with every glibc.
+// With every glibc the loader runs what has to be run at the end.
 extern "C" __attribute__((visibility("hidden"), used, noreturn)) void __libc_start_main(
     main_function main, int argc, char** argv, initializer, void (*)(), void (*loader_fini)(),
     void* stack_end) {

@@ -248,6 +248,7 @@ std::unique_ptr<sqlite_file> sqlite_file::open(const std::string& folder, open_f
   }
   std::unique_ptr<sqlite_file> made(new sqlite_file(path_in(folder), clock));
   sqlite3* database = nullptr;
+  // No mutex, because only one thread uses the file at a time.
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   const int code = sqlite3_open_v2(made->path_.c_str(), &database, flags, vfs);
   made->database_.reset(database);
@@ -283,7 +284,8 @@ bool sqlite_file::prepare(open_failure& failure) {
     return false;
   }
   const std::string set_version = "PRAGMA user_version = " + std::to_string(schema_version);
-  // The transaction takes the lock, which is held from then on.
+  // The transaction takes the lock, which is held from then on. Version 0 is a new file, in which
+  // make_tables makes the tables in their newest form.
   const bool is_made = is_set_up && execute("BEGIN EXCLUSIVE") && execute(make_tables) &&
                        (version != 1 || execute(add_restarts_forgiven)) &&
                        (version == 0 || version >= 3 || execute(add_jobs)) &&

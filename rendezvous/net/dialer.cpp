@@ -116,6 +116,8 @@ struct dialer::attempt : std::enable_shared_from_this<dialer::attempt> {
       error_code ignored;
       one.socket.close(ignored);
       try_next();
+      // try_next() has begun another attempt, unless none is left. A look-up that is still under
+      // way is not waited for, so that the caller can try again soon.
       if (under_way == 0) fail();
       return;
     }
@@ -186,11 +188,15 @@ void dialer::start(std::string host, std::uint16_t port, duration delay, duratio
 
 void dialer::begin(duration limit) {
   attempt_->begin(limit);
+  // The known addresses are tried at once, while the name is looked up again: the peer may have
+  // moved.
   attempt_->add(known_);
   look_up();
 }
 
 void dialer::look_up() {
+  // A look-up outlives its attempt: a name service that takes longer than `limit` still serves the
+  // next one.
   if (std::exchange(looking_, true)) return;
   resolver_.start(host_, port_, [this](error_code error, const endpoints& found) {
     looking_ = false;
@@ -201,6 +207,7 @@ void dialer::look_up() {
 void dialer::looked_up(error_code error, const endpoints& found) {
   const auto held = attempt_;
   if (error) {
+    // If addresses are known, the attempt goes on with these.
     if (known_.empty() && held && held->done && held->begun) {
       held->fail("cannot look up " + host_ + ": " + error.message());
     }

@@ -20,6 +20,7 @@ error_code open_on(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, bool 
   error_code error;
   acceptor.close(error);
   acceptor.open(endpoint.protocol(), error);
+  // Connections of the process that had the port before may still be in TIME_WAIT.
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error && dual_stack) acceptor.set_option(asio::ip::v6_only(false), error);
   if (!error) acceptor.bind(endpoint, error);
@@ -166,6 +167,7 @@ result<std::uint16_t> listener::adopt(int descriptor, std::string& problem) {
 void listener::start(listener_handlers handlers) {
   state_->handlers = std::move(handlers);
   error_code ignored;
+  // A connection may be gone again between the wait and the accept, which would then block.
   state_->acceptor.non_blocking(true, ignored);
   state_->wait();
 }

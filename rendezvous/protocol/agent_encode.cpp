@@ -11,6 +11,8 @@
 namespace ddprun::protocol {
 
 void append_json_string(std::string& line, std::string_view text) {
+  // Escapes only what JSON requires. Line feeds and tabs, of which tails are full, take two bytes
+  // each.
   constexpr std::string_view digits = "0123456789abcdef";
   line += '"';
   for (const char byte : text) {
@@ -199,6 +201,7 @@ std::string encode_any(const auto& message, std::size_t bytes_wanted = line_byte
 }  // namespace
 
 std::string encode(const agent_message& message) {
+  // A daemon takes less of a peer that it does not know yet.
   const bool is_first = std::holds_alternative<hello>(message);
   return encode_any(message, is_first ? hello_bytes_max : line_bytes_max);
 }

@@ -65,6 +65,7 @@ cli::checked apply_other_users(options_draft& draft, const cli::given_option&) {
   return {};
 }
 
+// Declared here, because the table names it and its text is made from the table.
 cli::checked show_help(options_draft& draft, const cli::given_option& option);
 
 cli::checked show_version(options_draft& draft, const cli::given_option&) {

@@ -367,6 +367,7 @@ void daemon_shell::log(note_level level, const std::string& text) const {
 }
 
 void daemon_shell::stop() {
+  // From here on no callback and no session steps the machine.
   alive_.end();
   timer_.cancel();
   sessions_.clear();

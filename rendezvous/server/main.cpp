@@ -168,6 +168,7 @@ void say_where(const daemon_options& options, std::uint16_t port, bool is_inheri
 
 int serve(const daemon_options& options, const std::vector<int>& sockets, log::writer& out) {
   const auto fail = [&out](int code, const std::string& text) {
+    // Through the writer, so that it comes after the lines that are queued already.
     out.say("ddprun-rendezvous: " + text + "\n");
     return code;
   };

@@ -40,6 +40,7 @@ json to_json(const round_report& value) {
     why["sentence"] = core::describe(first);
     why["is_secondary"] = first.is_secondary;
     why["by_our_stop"] = first.by_our_stop;
+    // The run keeps its reports without tails, so an empty one would only mislead.
     why.erase("tail");
     object["root_cause"] = std::move(why);
   }
@@ -67,6 +68,7 @@ json to_json(const core::member_view& value) {
 json to_json(const core::run_view& value, std::size_t first) {
   json object;
   object["run_id"] = value.run_id;
+  // Always 16 digits: the low half of a session id has as many.
   object["instance"] = to_string(session_id{0, value.instance}).substr(16);
   object["phase"] = to_string(value.phase);
   object["why"] = value.why;
@@ -84,6 +86,8 @@ json to_json(const core::run_view& value, std::size_t first) {
   object["master_address"] = value.master_address;
   object["master_port"] = value.master_port;
   if (!value.leader_data.bytes.empty()) {
+    // The data itself may be a secret (messages.hpp), so only what it is and where it came from is
+    // shown.
     json& given = object["leader_data"];
     given["given_by"] = value.leader_node;
     given["about"] = value.leader_data.about;
@@ -111,6 +115,7 @@ json to_json(const core::run_view& value, std::size_t first) {
 }
 
 std::string text_of(const json& object) {
+  // Otherwise dump() would throw at a byte that is not UTF-8, and there would be no page at all.
   return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -165,6 +170,7 @@ std::string from_url(std::string_view text) {
   while (!text.empty()) {
     unsigned value = 0;
     const std::string_view digits = text.substr(1, 2);
+    // A "%" without two hexadecimal digits stands for itself.
     const bool is_escape =
         text.front() == '%' && digits.size() == 2 &&
         std::from_chars(digits.data(), digits.data() + 2, value, 16).ptr == digits.data() + 2;

@@ -58,6 +58,7 @@ server::server(net::executor where, server_options options)
   keys.limits.bytes_max -= keys.buffered_bytes_max;
   if (options_.daemon.log) {
     keys.log = [where, log = options_.daemon.log](note_level level, const std::string& text) {
+      // The keyspace calls this on the store's thread.
       boost::asio::post(where, [log, level, text] { log(level, text); });
     };
   }
@@ -99,6 +100,8 @@ result<std::uint16_t> server::start(std::string& problem) {
     listeners_.clear();
     return port;
   }
+  // The port comes first: of several daemons that start at once only one gets as far as the
+  // journal.
   const journal::open_failure failure = shell_->open_journal();
   // Two daemons with one journal would overwrite each other's records, so the user who starts the
   // second one must be told.

@@ -97,6 +97,7 @@ error_code store_protocol::apply(const request& request, tcpstore_replies& repli
         answer_value(request[index], replies);
       }
       return {};
+    // A limit may be met half-way. Then the client is disconnected, and the pairs before that stay.
     case opcode::multi_set:
       for (std::size_t index = 0; index < request.size(); index += 2) {
         if (const error_code error = values_.set(request[index], request[index + 1])) return error;
@@ -129,6 +130,8 @@ error_code store_protocol::apply(const request& request, tcpstore_replies& repli
 }
 
 void store_protocol::answer_value(std::string_view key, tcpstore_replies& replies) const {
+  // A small value is copied from where it lies. A large one is shared instead, which keeps it
+  // alive, and counted, until it has been sent.
   const std::string_view value = values_.peek(key);
   if (replies.copies(value.size())) return replies.add_string(value);
   replies.add_value(values_.get(key));
@@ -156,6 +159,7 @@ error_code store_protocol::apply_waits(const request& request, tcpstore_replies&
   if (request.code == opcode::barrier) {
     outcome = values_.barrier(id_, request[0], request.number);
   } else if (request.size() == 1) {
+    // A wait for one key needs no list.
     const std::string_view key = request[0];
     outcome = values_.wait(id_, std::span(&key, 1));
   } else {
@@ -167,6 +171,7 @@ error_code store_protocol::apply_waits(const request& request, tcpstore_replies&
 }
 
 error_code store_protocol::list_keys(tcpstore_replies& replies) const {
+  // Bounded like a request: a key may be long, and there may be millions.
   const std::size_t bytes = values_.value_keys_bytes() + values_.size() * sizeof(std::int64_t);
   if (bytes > protocol::tcpstore::request_bytes_max) return errc::limit_reached;
   replies.reserve(bytes + sizeof(std::int64_t));

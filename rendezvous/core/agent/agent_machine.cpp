@@ -22,6 +22,7 @@ void agent::start(time_point now, agent_effects& effects) {
 
 void agent::step(const agent_event& event, time_point now, agent_effects& effects) {
   state& self = *state_;
+  // `leave` was the last effect.
   if (self.left) return;
   self.set_time(now);
   self.effects = &effects;
@@ -46,6 +47,7 @@ std::optional<time_point> agent::workers_live_until() const {
 std::optional<agent::worker_group_rank> agent::group_rank_of_workers() const {
   const local_round& local = state_->local;
   const std::optional<assignment>& assigned = local.assignment();
+  // In a round of one node no other member exists that would have to wait for these workers.
   if (state_->left || !assigned || assigned->group_world_size == 1) return std::nullopt;
   switch (local.phase()) {
     case member_phase::assigned:
@@ -105,6 +107,7 @@ void agent::state::finish(leave last) {
   close_service_here();
   // A goodbye proves that no worker lives: the daemon starts the next round on it.
   if (local.workers.living() == 0 && daemon.is_in_session())
+    // It comes after let_go(), because the daemon then counts this node's tethers as gone, too.
     emit(send_to_daemon{goodbye{options.greeting.session}});
   emit(std::move(last));
   left = true;

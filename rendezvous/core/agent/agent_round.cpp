@@ -339,6 +339,7 @@ bool local_causes::add(cause why, time_point at) {
   if (where == seen_.begin()) connected();
   seen_.insert(where, seen_cause{std::move(why), at});
   if (seen_.size() > causes_max) seen_.pop_back();
+  // The cause that was first until now keeps no tail.
   if (seen_.size() > 1) seen_[1].cause.tail.clear();
   check();
   return true;

@@ -89,6 +89,7 @@ std::string tether_failure_text(const daemon_link& daemon, const local_round& lo
   return "cannot reach the leader " + local.assignment()->leader_node + " at " +
          host_and_port(local.assignment()->master_address, local.assignment()->tether_port) +
          " from " + or_else(daemon.own_address(), "this node") + ", tried for " +
+         // The limit is that of reach_deadline() in tether.cpp.
          to_text(timing.start_timeout / 2) +
          "; the last try: " + or_else(local.tether.error(), "no answer");
 }

@@ -93,6 +93,8 @@ void agent::state::handle(const member_attached& event) {
     emit(refuse_member{event.tether, std::move(refusal)});
     return;
   }
+  // The member may have dialled again before this side has noticed that its old connection is
+  // broken.
   if (const auto older = local.held.attach(event.tether, event.hello)) {
     emit(refuse_member{*older, "a newer tether of the same member has connected"});
   }
@@ -107,6 +109,7 @@ void agent::state::handle(const member_beat& event) {
     lease_renewed();
     spawn_when_leased();
   }
+  // As above, no ack without a lease.
   if (accepts_tethers() && has_lease()) ack_tether(event.tether, event.beat.seq);
 }
 
@@ -167,6 +170,7 @@ bool tether_link::acked(std::uint64_t seq, time_point now, duration heartbeat_in
   }
   stage_ = stage::idle;
   acked_at_ = now;
+  // The interval counts from when the last beat was sent, so a slow ack does not stretch it.
   beat_due_ = sent + heartbeat_interval;
   leased_from_ = leased_from_ ? std::max(*leased_from_, sent) : sent;
   return true;
@@ -214,6 +218,8 @@ held_tethers::beat_kind held_tethers::beat(std::uint64_t tether, const tether_be
   open_tether& link = found->second;
   link.beat_seq = beat.seq;
   if (!beat.succeeded) needed_at_ = now;
+  // This beat proves that the ack was received, so the lease counts from when that was given. It
+  // can be used only once.
   const moment since = std::exchange(link.acked, std::nullopt);
   moment& leased_from = by_group_rank_.at(link.group_rank).leased_from;
   if (!since || (leased_from && *since <= *leased_from)) return beat_kind::heard;
@@ -241,6 +247,7 @@ std::vector<tether_age> held_tethers::acks_before(time_point moment, time_point 
 }
 
 held_tethers::moment held_tethers::leased_from(std::uint32_t members) const {
+  // All members have to agree, so the oldest of their leases counts.
   if (members == 0 || by_age_.size() < members) return std::nullopt;
   return by_age_.begin()->first;
 }

@@ -111,6 +111,7 @@ void daemon::ask_to_persist(run_entry& entry, const persist_record& effect) {
 }
 
 void daemon::handle(const records_persisted& event) {
+  // The newest revision of a run covers its earlier ones, so each run is stepped once.
   std::map<std::string, std::uint64_t> revisions;
   for (; !pending_.empty() && pending_.front().number <= event.number; pending_.pop_front())
     revisions[pending_.front().run_id] = pending_.front().revision;
@@ -139,6 +140,7 @@ void daemon::handle(const loop_was_late& event) {
 // knowing it yet.
 bool daemon::has_room(const agent_said& event, const hello& greeting) const {
   if (agents_.size() < options_.agents_max && event.port_has_room) return true;
+  // Only a full daemon searches.
   return std::any_of(agents_.begin(), agents_.end(), [&](const auto& one) {
     return one.second.session == greeting.session && one.second.run->id == greeting.run_id;
   });
@@ -249,6 +251,7 @@ void daemon::look_for_neighbour(run_entry& entry) {
       seen = {*other, runs_.find(*other)->second.machine.gathers()};
     }
   }
+  // Only a change is passed on, because every waiting node gets a new message then.
   if (seen == entry.neighbour) return;
   entry.neighbour = seen;
   carry_out(entry, seen);

@@ -140,6 +140,7 @@ int exit_code_of(const cause& value) {
   if (value.was_failing) return 1;  // as after an exception in Python
   switch (value.kind) {
     case cause_class::exit:
+      // A peer may name any code, but a failed run never exits with 0.
       return value.code > 0 && value.code < 256 ? value.code : 1;
     case cause_class::signal:
     case cause_class::drain:

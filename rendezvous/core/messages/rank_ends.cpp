@@ -50,6 +50,7 @@ bool read_ended_ranks(std::string_view text, std::vector<ended_ranks>& values) {
   if (how > static_cast<int>(ending::succeeded)) return false;
   std::vector<ended_ranks> read;
   const char* const end = text.data() + text.size();
+  // `at` is the separator before the next number.
   for (const char* at = text.data() + blank;;) {
     ended_ranks one;
     one.how = static_cast<ending>(how);
@@ -66,6 +67,7 @@ bool read_ended_ranks(std::string_view text, std::vector<ended_ranks>& values) {
     if (at == end) break;
     if (*at != ',') return false;
   }
+  // Added only now, so that a text that is refused changes nothing.
   if (values.size() + read.size() > ends_max) return false;
   values.insert(values.end(), read.begin(), read.end());
   return true;
@@ -150,6 +152,7 @@ std::vector<ended_ranks> merged(std::vector<ended_ranks> parts) {
   });
   std::vector<ended_ranks> whole;
   for (const ended_ranks& part : parts) {
+    // In 64 bits, because a peer may name the highest rank that there is.
     const bool goes_on = !whole.empty() && whole.back().how == part.how &&
                          std::uint64_t{part.first} <= std::uint64_t{whole.back().last} + 1;
     if (goes_on) {

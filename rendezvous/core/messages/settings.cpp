@@ -17,6 +17,7 @@ constexpr std::size_t fields_with_rows() {
 
 constexpr std::size_t fields_named() {
   const run_settings settings;
+  // A new field breaks this binding, and so asks for a row.
   const auto& [nodes_min, nodes_max, spares, restarts, quick, failures, losses, store, on_join,
                ranks, timing] = settings;
   const auto named = std::tie(nodes_min, nodes_max, spares, restarts, quick, failures, losses,
@@ -104,6 +105,7 @@ std::string seconds_text(duration value) {
   const auto rest = duration_cast<microseconds>(value).count() % 1'000'000;
   std::string text = std::to_string(whole);
   if (rest == 0) return text;
+  // The added million keeps the leading zeros.
   std::string digits = std::to_string(1'000'000 + rest).substr(1);
   while (digits.back() == '0')
     digits.pop_back();

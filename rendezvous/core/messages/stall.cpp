@@ -46,6 +46,8 @@ std::vector<alike_ranks> groups_of(const std::vector<stalled_ranks>& ranks) {
   }
   for (alike_ranks& one : groups)
     std::sort(one.ranks.begin(), one.ranks.end());
+  // The odd one out is what the reader looks for: small groups come first, and those that wait
+  // last.
   std::stable_sort(groups.begin(), groups.end(), [](const auto& one, const auto& other) {
     return std::pair(one.wait, one.ranks.size()) < std::pair(other.wait, other.ranks.size());
   });
@@ -93,6 +95,8 @@ std::vector<stalled_ranks> in_short(std::vector<stalled_ranks> ranks) {
       all.push_back(std::move(one));
     }
   }
+  // If there are too many places, those that decide are kept (rank_that_hangs): ranks that wait
+  // come last.
   std::stable_sort(all.begin(), all.end(), [](const stalled_ranks& one, const auto& other) {
     return one.kind < other.kind;
   });
@@ -104,6 +108,7 @@ std::vector<stalled_ranks> within(const std::vector<stalled_ranks>& ranks, std::
                                   std::uint32_t count) {
   std::vector<stalled_ranks> found;
   for (stalled_ranks one : ranks) {
+    // With inclusive ends a range up to the highest number does not overflow.
     if (count == 0 || one.last < first || one.first > first + (count - 1)) continue;
     one.first = std::max(one.first, first);
     one.last = std::min(one.last, first + (count - 1));
@@ -140,11 +145,15 @@ std::optional<std::uint32_t> rank_that_hangs(const std::vector<stalled_ranks>& r
     }
     return found;
   };
+  // A stopped rank cannot move, whatever the others do. But a rank that is not seen may be the one
+  // that all others wait for.
   if (const auto stopped = first_of_kind(stall_kind::stopped)) return stopped;
   if (ranks.empty() || first_of_kind(stall_kind::unseen)) return std::nullopt;
   const auto elsewhere = first_of_kind(stall_kind::elsewhere);
   const bool do_some_wait = first_of_kind(stall_kind::waits).has_value();
   if (elsewhere && do_some_wait) return elsewhere;
+  // The odd one out hangs only if all ranks are seen; otherwise the one that they wait for may be
+  // on another node.
   if (!scope.sees_all || (scope.needs_waiting && !do_some_wait)) return std::nullopt;
   return odd_one(ranks);
 }

@@ -79,6 +79,7 @@ std::string problem_of(const hello& greeting) {
     return std::to_string(greeting.worker_count) + " workers: a node starts 1 to " +
            std::to_string(workers_per_node_max);
   }
+  // The settings come first, because the node rank is judged by them.
   const std::string problem = problem_of(greeting.settings);
   if (!problem.empty()) return problem;
   const std::uint32_t nodes = greeting.settings.nodes_max;
@@ -118,6 +119,8 @@ std::string problem_of(const status& said, const hello& greeting) {
 }
 
 std::string first_change(const hello& first, const hello& again) {
+  // Not compared: the addresses, because a node may come by another path; the job, which the agent
+  // learns from the daemon; the state; and the script, which only people are told.
   if (first.protocol != again.protocol) return "protocol";
   if (first.version != again.version) return "version of ddprun";
   if (first.token != again.token) return "token";

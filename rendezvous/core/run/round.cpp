@@ -148,6 +148,7 @@ void run::state::assign_all() {
   current.common.leader_node = leader.label();
   current.common.leader_data = leader.state.leader_data;
   current.has_placed = true;
+  // What an earlier daemon has persisted counts only until a node is placed.
   persisted.drop();
   enter(phase, waiting, now, run_phase::running);
   age.begin_running(now);

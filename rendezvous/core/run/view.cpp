@@ -234,6 +234,7 @@ member_view member_seen(const round_memberships& memberships, const node& who, m
   if (who.membership != nullptr) {
     one.group_rank = who.membership->group_rank();
     one.rank_first = who.membership->rank_first();
+    // As this daemon judges it: a node never calls itself lost.
     one.phase = who.membership->phase();
   }
   one.connected = who.connection != 0;

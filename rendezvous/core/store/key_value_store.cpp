@@ -197,6 +197,7 @@ result<shared_bytes> key_value_store::compare_set(std::string_view key, std::str
   item* const at = find(key);
   if (at == nullptr || !at->second.value) {
     if (!expected.empty()) {
+      // As from PyTorch's server, the reply is the expected value, and nothing is stored.
       if (!has_room(store_value_bytes(expected.size()))) return errc::limit_reached;
       return take(make_value(expected));
     }

@@ -122,6 +122,7 @@ result<wait_outcome> key_value_store::wait(client_id client,
   for (const std::string_view key : absent) {
     item* const at = find_or_create(key);
     if (at != nullptr && add_wait(client, at)) continue;
+    // The entry may have been created for this wait.
     if (at != nullptr) drop_if_unused(at);
     cancel_wait(client);
     waiter.missing_at.shrink_to_fit();
@@ -151,6 +152,7 @@ result<wait_outcome> key_value_store::barrier(client_id client, std::string_view
     return wait_outcome::over;
   }
   clients_[client].at_barrier = true;
+  // This cannot fail: the room that was held while the count was stored is free again.
   DDPRUN_ASSERT(add_wait(client, at));
   return wait_outcome::waiting;
 }
