@@ -29,7 +29,8 @@ TEST_CASE("a line goes on where nobody else has written") {
   CHECK(to.text() == "[1] Name: Anna\n");
 }
 
-TEST_CASE("whoever writes after an open line ends it, and the rest has a prefix again") {
+TEST_CASE(
+    "another stream's output ends an open line, and the rest of that line has a prefix again") {
   output to;
   to.push(1, kind::opens, "Name: ");
   to.push(2, kind::begins, "[2] step\n");

@@ -73,7 +73,8 @@ TEST_CASE("a blocked standard output does not hold up standard error") {
 
 // For ThreadSanitizer: another thread changes the handler that the writer's thread calls, and then
 // destroys what it uses.
-TEST_CASE("who is told of room may change at any moment, and is told no more after that") {
+TEST_CASE(
+    "the room handler may be replaced at any moment, and the old one is not called after that") {
   const unique_fd file(::memfd_create("output", MFD_CLOEXEC));
   log::writer out({file.get(), file.get(), 1000});
   for (int turn = 0; turn < 500; ++turn) {

@@ -51,7 +51,7 @@ TEST_CASE("without an address both families are served") {
   if (!error) REQUIRE(run_until(io, [&] { return accepted == 2; }));
 }
 
-TEST_CASE("whoever was accepted is heard before the next one comes") {
+TEST_CASE("an accepted connection is handled before the next one is accepted") {
   boost::asio::io_context io{1};
   listener listening(io.get_executor());
   std::string problem;
@@ -108,7 +108,7 @@ TEST_CASE("what is no socket that listens is refused, and closed") {
   }
 }
 
-TEST_CASE("whoever is accepted is asked now and then whether it is still there") {
+TEST_CASE("an accepted connection is probed by keep-alive now and then") {
   const auto option = [](tcp::socket& socket, int level, int name) {
     int value = -1;
     socklen_t size = sizeof value;

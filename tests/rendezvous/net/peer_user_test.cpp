@@ -116,7 +116,7 @@ TEST_CASE("a socket that is bound to loopback itself does not hide") {
   CHECK(users.refusal(pair.server).find("uid 54321") != std::string::npos);
 }
 
-TEST_CASE("who has closed its end cannot be asked, and is refused") {
+TEST_CASE("a peer that has closed its end has no known user, and is refused") {
   net::peer_users users;
   pair_of_sockets pair(at("127.0.0.1"));
   pair.connect();
@@ -130,7 +130,8 @@ TEST_CASE("who has closed its end cannot be asked, and is refused") {
   CHECK(users.refusal(pair.server).find("has closed its connection") != std::string::npos);
 }
 
-TEST_CASE("who has only said all that it wants is still asked, as a guardian has") {
+TEST_CASE(
+    "a peer that has only shut down its sending side, like a guardian, still has a known user") {
   net::peer_users users;
   pair_of_sockets pair(at("127.0.0.1"));
   pair.connect();

@@ -8,7 +8,7 @@
 
 namespace ddprun::server {
 
-TEST_CASE("who has waited longest is let go of first, and once") {
+TEST_CASE("the peer that has waited longest is closed first, and only once") {
   evictable_peers room;
   std::string gone;
   const auto first = room.enter([&] { gone += 'a'; });
@@ -24,7 +24,7 @@ TEST_CASE("who has waited longest is let go of first, and once") {
   CHECK(gone == "bc");
 }
 
-TEST_CASE("who is let go of may come in again") {
+TEST_CASE("a peer may enter again while it is being closed") {
   evictable_peers room;
   int again = 0;
   room.enter([&] { room.enter([&] { ++again; }); });

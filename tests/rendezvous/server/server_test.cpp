@@ -164,7 +164,7 @@ TEST_CASE("many who leave without a word hide no stranger from the log") {
   CHECK(lines_with("does not serve") == 1);
 }
 
-TEST_CASE("who says nothing, or no whole line, is closed at the limit") {
+TEST_CASE("a peer that sends nothing, or no complete line, is closed at the limit") {
   server::server_options options;
   options.daemon.hello_limit = 50ms;
   fixture f(std::move(options));

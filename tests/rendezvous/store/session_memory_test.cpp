@@ -216,7 +216,7 @@ TEST_CASE("lists of keys that nobody takes are bounded in all") {
 }
 
 // It is cut off, and woken, while the client that needs its memory is served.
-TEST_CASE("who was cut off leaves no reply behind for another") {
+TEST_CASE("a client that was cut off leaves no reply behind for another one") {
   ddprun::store::keyspace_options options;
   options.buffered_bytes_max = 12 * 1024 * 1024;  // holds one list
   served_store store(options);

@@ -152,7 +152,7 @@ TEST_CASE("a client that does not read is cut off, and holds nobody up") {
   CHECK(store.lines()[0].find("does not read") != std::string::npos);
 }
 
-TEST_CASE("who pipelines without end is served no more than a buffer before it is another's turn") {
+TEST_CASE("a client that pipelines without end is served one buffer at most in each turn") {
   served_store store;
   const std::size_t floods = 3;
   std::vector<std::unique_ptr<loopback_client>> clients;

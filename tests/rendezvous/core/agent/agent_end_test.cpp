@@ -135,7 +135,8 @@ TEST_CASE("a worker that ends at the moment of our stop is a victim of it") {
   CHECK(story.sent.causes[0].local_rank == 0U);
 }
 
-TEST_CASE("whoever was asked first counts: a kill later makes nobody a victim of anything else") {
+TEST_CASE(
+    "the first request to end counts: a later kill makes no worker a victim of anything else") {
   odd_story story;
   story.want(desired_phase::stop, 1);
   story.pass(5300ms);
@@ -296,7 +297,7 @@ TEST_CASE("a node alone without its daemon runs on to its last worker") {
   CHECK(story.machine().phase() == member_phase::succeeded);
 }
 
-TEST_CASE("whoever waits has no place, and says none") {
+TEST_CASE("a node that waits has no assignment, and reports none") {
   odd_story story;
   story.want(desired_phase::stop, 1);
   story.workers_end_by_signal(SIGTERM);

@@ -283,7 +283,7 @@ TEST_CASE("a daemon is given up join_timeout after it was lost, not after the la
   CHECK(story.now() <= lost + 61s);
 }
 
-TEST_CASE("who waits without a daemon is looked at again when join_timeout is over") {
+TEST_CASE("a node that waits without a daemon is due again when join_timeout is over") {
   agent_story story;
   const time_point began = story.now();
   story.lose_daemon();
@@ -348,7 +348,7 @@ TEST_CASE("a refusal without a code is a usage error") {
   CHECK_FALSE(story.said_goodbye());  // there is nobody to say it to
 }
 
-TEST_CASE("whoever has left does and says nothing more") {
+TEST_CASE("a node that has left does and sends nothing more") {
   agent_story story;
   story.connect();
   story.want(desired_phase::close, 0);

@@ -216,7 +216,7 @@ TEST_CASE("a leader takes tethers as soon as its service is open") {
   CHECK_FALSE(story.did<refuse_member>());
 }
 
-TEST_CASE("nobody hangs on a node that leads nothing") {
+TEST_CASE("a node that leads no round accepts no tether") {
   agent_story story;
   SECTION("a member") {
     story.run_as_member(3);

@@ -93,7 +93,7 @@ TEST_CASE("what was named last is remembered, news or not, and for one connectio
   CHECK_FALSE(word.names(7, 2));
 }
 
-TEST_CASE("who is in no instance has been told nothing, and believes any word") {
+TEST_CASE("a node in no instance has been told nothing, and accepts any message") {
   desired_state word;
   CHECK(word.take(word_of(7, 3, 10)));
   CHECK(word.round_in(0, 0) == 0);
@@ -135,7 +135,7 @@ TEST_CASE("what is left of a wait is said as of now, and no more when it is over
   CHECK(wait.text("waiting; here: a", start + 600s) == "waiting; here: a");
 }
 
-TEST_CASE("who is missing is said until the next word, whatever that wants") {
+TEST_CASE("missing nodes are named until the next message, whatever that wants") {
   told_wait wait;
   desired word;
   word.gone = {"b was lost", 40s, "silent"};

@@ -61,7 +61,7 @@ TEST_CASE("a leader's round: service, place, workers, success, end") {
   CHECK(told_by(here).leader_data == leader_data{});
 }
 
-TEST_CASE("who has group rank 0 leads, and alone it is with nobody beside it") {
+TEST_CASE("the member with group rank 0 leads, and is alone if there is no other") {
   local_round here(7, 3, machine_origin);
   SECTION("a member") {
     here.take_assignment(assignment_of(1, 2), machine_origin);

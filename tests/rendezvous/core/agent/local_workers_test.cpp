@@ -62,7 +62,7 @@ TEST_CASE("workers are killed once; a later question changes nothing") {
   CHECK(workers.deadline() == machine_origin + 1s + kill_wait);
 }
 
-TEST_CASE("who outlives SIGKILL is unkillable until it ends") {
+TEST_CASE("a worker that outlives SIGKILL is unkillable until it ends") {
   local_workers workers = two_workers();
   CHECK_FALSE(workers.give_up(machine_origin + 1h));
   workers.kill(clock_at(origin), kill_wait);

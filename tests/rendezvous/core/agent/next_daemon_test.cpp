@@ -39,7 +39,7 @@ TEST_CASE("where no daemon was found yet, each further try may open one") {
   CHECK(last_try_may_host(story));
 }
 
-TEST_CASE("whoever held a daemon that is lost has reconnect_grace to start it again") {
+TEST_CASE("the process that hosted a lost daemon has reconnect_grace to start it again") {
   agent_story story;
   story.run_as_member();
   story.lose_daemon();
@@ -75,7 +75,7 @@ TEST_CASE("the hello says whether the daemon lives here, as it is by then") {
   CHECK(last_hello(story).hosts_daemon);
 }
 
-TEST_CASE("who loses the daemon says at once for how long it waits, and what follows") {
+TEST_CASE("a node that loses the daemon says at once how long it waits, and what follows") {
   agent_story story;
   story.run_as_member();
   story.lose_daemon("End of file");

@@ -55,7 +55,7 @@ TEST_CASE("workers are asked to end by the signal that a person has sent to anot
   }
 }
 
-TEST_CASE("nobody lives on where no other round follows") {
+TEST_CASE("no worker lives on if no other round follows") {
   agent_story story;
   story.run_as_member();
   SECTION("as this node leaves") {

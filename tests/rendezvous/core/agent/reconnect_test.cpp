@@ -259,7 +259,7 @@ TEST_CASE("a daemon that was there before is reached again, one that never was i
         std::string::npos);
 }
 
-TEST_CASE("who was refused connects no more while its workers go down") {
+TEST_CASE("a node that was refused does not connect again while its workers end") {
   agent_story story;
   story.run_as_member();
   story.forget();

@@ -36,7 +36,7 @@ TEST_CASE("a fence ends once") {
   CHECK_FALSE(out.end_fence());
 }
 
-TEST_CASE("who drains leaves by itself when there is no daemon to tell it to") {
+TEST_CASE("a draining node leaves by itself if no daemon tells it to") {
   const timers timing;
   const duration patience =
       timing.drain_grace + timing.kill_wait + timing.node_timeout + 2 * timing.isolation_limit;

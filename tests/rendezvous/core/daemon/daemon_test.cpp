@@ -151,7 +151,7 @@ TEST_CASE("a daemon makes a run for its first hello, and the others join it") {
   CHECK(seen == std::vector<std::string>{"b"});
 }
 
-TEST_CASE("whose connection ends is told to its run alone") {
+TEST_CASE("the end of a connection is reported only to its run") {
   daemon_story story;
   const connection_id one = story.join("a", 2);
   story.join("b", 2);

@@ -14,7 +14,7 @@ TEST_CASE("a span that goes on is said roughly") {
   CHECK(rough_text(9min + 59s) == "10 min");
 }
 
-TEST_CASE("who is missing is said with how long ago that was noticed") {
+TEST_CASE("a missing node is named together with how long ago that was noticed") {
   departure gone{"node-b (10.0.0.2, rank 1) was lost", 40s, "silent for 10 s"};
   CHECK(sentence_of(gone) == "node-b (10.0.0.2, rank 1) was lost 40 s ago: silent for 10 s");
   gone.why.clear();

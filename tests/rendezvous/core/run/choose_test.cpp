@@ -218,7 +218,7 @@ TEST_CASE("missing node ranks are named where they are not too many") {
   CHECK(missing(66, {0}).empty());
 }
 
-TEST_CASE("who comes in place of a dead node gets its rank, and no survivor moves") {
+TEST_CASE("a node that replaces a dead one gets its rank, and no survivor moves") {
   ranks_story story;
   fake_node& zero = story.come("z", 2, 0);
   fake_node& one = story.come("b", 2, 1);

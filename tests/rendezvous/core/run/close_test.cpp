@@ -27,7 +27,7 @@ TEST_CASE("success of all closes the run with 0; goodbye acknowledges") {
   CHECK(story.machine().forgettable(story.now + 60min));
 }
 
-TEST_CASE("who was away at close is told when it comes back, for an hour") {
+TEST_CASE("for an hour a node that was away at the close is told when it comes back") {
   pair_story story;
   const instance_id first = story.view().instance;
   story.say(*story.b, member_phase::succeeded);
@@ -224,7 +224,8 @@ TEST_CASE("a fenced node that joins anew long after the close is counted in the 
   CHECK(a.wanted.phase == desired_phase::prepare);
 }
 
-TEST_CASE("who comes back to a closed instance is not asked for the settings of the next one") {
+TEST_CASE(
+    "the settings of a node that comes back to a closed instance need not be the next one's") {
   pair_story story;
   story.say(*story.b, member_phase::succeeded);
   story.disconnect(*story.b);
@@ -238,7 +239,7 @@ TEST_CASE("who comes back to a closed instance is not asked for the settings of 
   CHECK(story.b->wanted.phase == desired_phase::close);
 }
 
-TEST_CASE("who leaves after the close takes nothing of the next instance with it") {
+TEST_CASE("a node that leaves after the close takes nothing of the next instance with it") {
   pair_story story;
   story.say(*story.a, member_phase::succeeded);
   story.say(*story.b, member_phase::succeeded);
@@ -351,7 +352,7 @@ TEST_CASE("a closed instance is remembered for its time, and so many of them") {
   CHECK(closed.of(hello_from(1, 2), origin) != nullptr);
 }
 
-TEST_CASE("who was left behind may live until it is taken out, or the first lets go") {
+TEST_CASE("members that were left behind may live until taken out, or until the first lets go") {
   closed_instance one = instance_of(5);
   one.left.sessions = {session_of(1), session_of(2)};
   one.left.until = origin + 600s;

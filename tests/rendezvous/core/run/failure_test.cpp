@@ -239,7 +239,7 @@ TEST_CASE("a last call that has passed asks for no further look until somebody s
   CHECK(story.view().phase == run_phase::preparing);
 }
 
-TEST_CASE("who was left out of a round is no survivor of it") {
+TEST_CASE("a node that was left out of a round is not a survivor of it") {
   run_settings settings = nodes_of(2, 2);
   settings.spares_max = 1;
   run_story story;

@@ -276,7 +276,7 @@ TEST_CASE("a run that nobody joined is forgettable, one with a node is not") {
   CHECK(story.machine().forgettable(story.now));
 }
 
-TEST_CASE("who has lost its connection is no longer counted, nor named, while it may come back") {
+TEST_CASE("a node without a connection is neither counted nor named, even if it may come back") {
   run_story story;
   fake_node& first = story.joined("a", nodes_of(2, 2));
   story.disconnect(first);
@@ -299,7 +299,7 @@ TEST_CASE("a spare that connects again is told what it has not been told yet: by
   CHECK(spare.wanted.seq > before.seq);
 }
 
-TEST_CASE("who is no candidate is not told to wait until it is one") {
+TEST_CASE("a node that is not a candidate is not told to wait until it is one") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(2, 2));
   fake_node& b = story.joined("b", nodes_of(2, 2));
@@ -347,7 +347,7 @@ TEST_CASE("a node that waits and is lost is noted; one that leaves, or is fenced
   }
 }
 
-TEST_CASE("who is in no instance waits, whatever round it names") {
+TEST_CASE("a node in no instance waits, whatever round it names") {
   const run_settings settings = nodes_of(1, 2);
   run_story story;
   story.joined("a", settings);
@@ -442,7 +442,7 @@ TEST_CASE("of the groups that are ready the largest is taken; one without nodes 
   CHECK(one.group == nullptr);
 }
 
-TEST_CASE("who is here and no candidate is of its group and not counted") {
+TEST_CASE("a node that is here but not a candidate is in its group, and not counted") {
   gathering groups;
   fake_group pair(1, 2);
   node& one = pair.come(groups);

@@ -26,7 +26,7 @@ struct instance_story : run_story {
 
 }  // namespace
 
-TEST_CASE("who comes back to a closed instance is told all about its end") {
+TEST_CASE("a node that comes back to a closed instance is told all about its end") {
   core::run_options options;
   options.epoch = 6;
   instance_story story(nodes_of(2, 2, 1), options);
@@ -60,7 +60,8 @@ TEST_CASE("who comes back to a closed instance is told all about its end") {
   CHECK(story.b->wanted.phase == desired_phase::close);
 }
 
-TEST_CASE("who was away at the close and had forgotten its instance is told by its session") {
+TEST_CASE(
+    "a node that was away at the close and had forgotten its instance is known by its session") {
   instance_story story;
   story.say(*story.b, member_phase::succeeded);
   story.disconnect(*story.b);
@@ -105,7 +106,7 @@ TEST_CASE("a node that died for certain before the close is not waited for after
   CHECK(story.b->wanted.phase == desired_phase::wait);
 }
 
-TEST_CASE("who leaves after the close is forgotten at once, and the run an hour later") {
+TEST_CASE("a node that leaves after the close is forgotten at once, and the run an hour later") {
   instance_story story;
   story.say(*story.a, member_phase::succeeded);
   story.say(*story.b, member_phase::succeeded);
@@ -206,7 +207,7 @@ TEST_CASE("a drain or a join that was under way at a close does not reach the ne
   CHECK(c.wanted.exit_code == 7);
 }
 
-TEST_CASE("nobody is there to be stopped before the first node has come, or after the close") {
+TEST_CASE("there is nothing to stop before the first node has come, or after the close") {
   run_story story;
   story.step(core::operator_stop_requested{"too early"});
   fake_node& a = story.joined("a", nodes_of(1, 1));

@@ -269,7 +269,7 @@ TEST_CASE("settings groups go with their last node") {
   CHECK(story.view().phase == run_phase::preparing);
 }
 
-TEST_CASE("who says that it is of a closed instance is of no settings group of the next") {
+TEST_CASE("a node of a closed instance is in no settings group of the next one") {
   run_story story;
   fake_node& first = story.joined("first", nodes_of(2, 2));
   const instance_id closed = story.view().instance;

@@ -280,7 +280,7 @@ TEST_CASE("a success that crosses a stop while its node is away counts") {
   CHECK(story.view().exit_code == 0);
 }
 
-TEST_CASE("who goes after the close and had no worker left is not waited for") {
+TEST_CASE("a node that goes after the close and had no worker left is not waited for") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(1, 1));
   story.start_round();

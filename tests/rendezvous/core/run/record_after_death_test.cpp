@@ -103,7 +103,7 @@ TEST_CASE("two members of one host are two") {
   CHECK(first.wanted.phase == desired_phase::prepare);
 }
 
-TEST_CASE("whoever was in a round that has come back in part is not known to the next daemon") {
+TEST_CASE("the members of a round that has come back in part are not known to the next daemon") {
   run_story story(keeping(open_record()));
   fake_node& a = survivor(story, "a", 0);
   story.connect(a);

@@ -166,7 +166,7 @@ TEST_CASE("agents know better than an old copy of the journal") {
   CHECK(story.kept->rounds_reserved > 30);
 }
 
-TEST_CASE("who may live on of the last instance is not forgotten with the next one") {
+TEST_CASE("workers of the last instance that may be alive are not forgotten with the next one") {
   core::run_record record = closed_record(130);
   record.nodes = 2;
   record.gone_after = 60s;

@@ -293,7 +293,7 @@ TEST_CASE("an instance that has placed somebody does not give way") {
   CHECK(newcomer.wanted.phase == desired_phase::run);
 }
 
-TEST_CASE("one who comes and goes with the claim of a round holds up nobody for ever") {
+TEST_CASE("a node that comes and goes with the claim of a round holds up no other for ever") {
   orphans_story story(2);
   story.now = run_story::origin + 12s;
   fake_node& newcomer = story.joined("new", nodes_of(1, 2));
@@ -313,7 +313,7 @@ TEST_CASE("one who comes and goes with the claim of a round holds up nobody for 
   CHECK(story.view().round == 1);
 }
 
-TEST_CASE("whoever waits and leaves while claims are waited for ends nothing") {
+TEST_CASE("a waiting node that leaves while claims are waited for ends nothing") {
   orphans_story story(2);
   story.now = run_story::origin + 12s;
   fake_node& newcomer = story.joined("new", story.settings);

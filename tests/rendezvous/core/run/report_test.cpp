@@ -128,7 +128,8 @@ TEST_CASE("a report is said again to a member that was away when it was said") {
   CHECK(story.a->reports[1].text == story.a->reports[0].text);
 }
 
-TEST_CASE("who had said why it fails before it was stopped is the cause of those who lost it") {
+TEST_CASE(
+    "a worker that said why it fails before it was stopped is the cause of those that lost it") {
   pair_story story;
   cause effect = run_story::cause_of(*story.a, cause_class::exit, 1);
   effect.is_secondary = true;
@@ -210,7 +211,7 @@ TEST_CASE("a claimant that has gone is not what a new daemon is said to wait for
   CHECK(story.why().find("the daemon has just started") == 0);
 }
 
-TEST_CASE("who is in no instance says nothing of the restarts of one that is found") {
+TEST_CASE("a node in no instance says nothing about the restarts of one that is found") {
   orphans_story story(2);
   fake_node& newcomer = story.node("new", story.settings);
   newcomer.state.restarts_used = 3;
@@ -221,7 +222,7 @@ TEST_CASE("who is in no instance says nothing of the restarts of one that is fou
   CHECK(story.view().restarts_used == 2);
 }
 
-TEST_CASE("who is refused is noted, at its hello and later") {
+TEST_CASE("a refused node is noted, at its hello and later") {
   run_story story(restarted());
   fake_node& old = story.node("old", nodes_of(2, 2));
   old.greeting.protocol = 99;
@@ -238,7 +239,7 @@ TEST_CASE("who is refused is noted, at its hello and later") {
   CHECK(std::count_if(story.notes.begin(), story.notes.end(), is_noted) == 1);
 }
 
-TEST_CASE("who waits is told when a node that waited too is fenced") {
+TEST_CASE("a waiting node is told when another one that waited is fenced") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(3, 3));
   fake_node& b = story.joined("b", nodes_of(3, 3));
@@ -254,7 +255,7 @@ TEST_CASE("who waits is told when a node that waited too is fenced") {
   CHECK(a.wanted.text.find("waiting for 2 of 3 nodes; here: a (2 workers)") == 0);
 }
 
-TEST_CASE("who cannot be chosen and waits is told when the reason changes, from the first on") {
+TEST_CASE("a waiting node that cannot be chosen is told whenever the reason changes") {
   run_story story(restarted());
   fake_node& stuck = story.node("a", nodes_of(2, 2));
   stuck.state.unkillable = 1;
@@ -265,7 +266,7 @@ TEST_CASE("who cannot be chosen and waits is told when the reason changes, from 
   CHECK(stuck.wanted.text.find("; here: b (2 workers)") != std::string::npos);
 }
 
-TEST_CASE("who waits behind a stop is told for whom, also when that changes") {
+TEST_CASE("a node that waits for a stop is told for which members, also when they change") {
   run_settings settings = nodes_of(1, 3);
   settings.spares_max = 1;
   run_story story;

@@ -339,7 +339,7 @@ TEST_CASE("a claimant that is away for a moment when the window ends is waited f
   CHECK(story.members[0]->wanted.phase == desired_phase::stop);
 }
 
-TEST_CASE("whoever leaves while a claimant is away for a moment ends no run") {
+TEST_CASE("a node that leaves while a claimant is away for a moment ends no run") {
   run_settings settings = nodes_of(1, 2);
   orphans_story story(2, settings);
   fake_node& newcomer = story.joined("new", settings);

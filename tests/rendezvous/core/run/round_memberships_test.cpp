@@ -60,7 +60,7 @@ TEST_CASE("a membership is unreachable until its holder is known") {
   CHECK(memberships.is_free(3));
 }
 
-TEST_CASE("who leaves a round leaves nothing behind in the next") {
+TEST_CASE("a member that leaves a round leaves nothing behind in the next") {
   two_members round;
   round.memberships.advance(*round.first, member_phase::running);
   round.memberships.succeed(*round.first);

@@ -26,7 +26,7 @@ TEST_CASE("restarts are charged up to their limit") {
   CHECK_FALSE(restart_budget().charge_restart(0));
 }
 
-TEST_CASE("who knows of more restarts is believed, who knows of fewer is not") {
+TEST_CASE("a node that knows of more restarts is believed, one that knows of fewer is not") {
   restart_budget budget;
   budget.raise_restarts_used(3);
   budget.raise_restarts_used(1);
@@ -240,7 +240,7 @@ TEST_CASE("the next daemon knows what was forgiven, from the record or from agen
   }
 }
 
-TEST_CASE("nobody is believed to have been forgiven where no window was asked for") {
+TEST_CASE("without restart_window no node is believed that restarts were forgiven") {
   core::run_options options;
   options.recovery_until = run_story::origin + 10s;
   run_story story(options);

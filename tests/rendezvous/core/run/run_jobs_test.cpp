@@ -102,7 +102,7 @@ TEST_CASE("agents of the same job are taken in again, whatever their own argumen
   CHECK(story.view().instance == 42);
 }
 
-TEST_CASE("who does not say what was started, or has an id of its own, is believed") {
+TEST_CASE("a node that does not say what it started, or has a run id of its own, is believed") {
   const std::optional<started_job> said =
       GENERATE(std::optional<started_job>(),
                std::optional(started_job{"", "train_a.py", "09:00", "node-0"}));

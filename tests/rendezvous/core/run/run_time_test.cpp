@@ -210,8 +210,7 @@ TEST_CASE("a closed run is looked at no more, once everybody has gone") {
   CHECK_FALSE(story.machine().next_deadline());
 }
 
-TEST_CASE(
-    "who was silent for node_timeout is lost then, not earlier; a loop that was late counts") {
+TEST_CASE("a node that was silent for node_timeout is lost then, not earlier; a late loop counts") {
   run_settings settings = nodes_of(1, 2);
   patient_story story(settings);
   const time_point heard = story.now - 1s;

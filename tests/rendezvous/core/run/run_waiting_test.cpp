@@ -41,7 +41,7 @@ std::string warning_of(run_story& story, fake_node& who) {
 
 }  // namespace
 
-TEST_CASE("who waits is told how long the run still waits") {
+TEST_CASE("a waiting node is told how long the run still waits") {
   run_story story;
   fake_node& first = story.joined("a", nodes_of(3, 3));
   CHECK(first.wanted.left == 600s);
@@ -105,7 +105,7 @@ TEST_CASE("a node that was asked to leave is missing, too") {
   CHECK(story.a->wanted.gone->what == "b (10.0.0.2, ranks 2 and 3) left on SIGTERM");
 }
 
-TEST_CASE("who takes whose place is said with the places") {
+TEST_CASE("the members are told which node has replaced which") {
   loss_story story;
   SECTION("another node") {
     const fake_node& c = story.joined("c", nodes_of(2, 2));
@@ -161,7 +161,7 @@ TEST_CASE("nodes that disagree are named with what they have") {
         std::string::npos);
 }
 
-TEST_CASE("who waits while others run is told how to change that") {
+TEST_CASE("a node that waits while others run is told how to change that") {
   run_settings settings = nodes_of(1, 2);
   settings.timing.last_call_timeout = 1s;
   settings.spares_max = 1;
@@ -270,7 +270,7 @@ TEST_CASE("a node that is lost while nodes gather is named, and who takes its pl
   CHECK_THAT(a.wanted.news, Catch::Matchers::StartsWith("c and b were replaced by d and e"));
 }
 
-TEST_CASE("who was replaced is told by the round that starts, not by one that never did") {
+TEST_CASE("replaced nodes are named by the round that starts, not by one that never did") {
   pair_story story;
   story.guardian(*story.b);
   story.stop_all();
@@ -393,7 +393,7 @@ TEST_CASE("a node that was asked to leave has left, and is no loss") {
   CHECK(gone.has_lost());
 }
 
-TEST_CASE("who has taken whose place is said when the next round starts") {
+TEST_CASE("the next round says which node has replaced which when it starts") {
   departures gone;
   CHECK(gone.change({}, 0).empty());
   CHECK(gone.change({"node-c"}, 1) == "node-c has joined");
@@ -438,7 +438,8 @@ TEST_CASE("a changed reason is news to who waits, and to nobody else") {
   CHECK_FALSE(notice.is_news_after(notice.edition()));
 }
 
-TEST_CASE("all who wait share one message, and one that knows of a later number gets a later one") {
+TEST_CASE(
+    "all waiting nodes share one message, and one that knows of a later number gets a later one") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(9, 9));
   fake_node& b = story.joined("b", nodes_of(9, 9));
@@ -459,7 +460,7 @@ TEST_CASE("all who wait share one message, and one that knows of a later number 
   CHECK(a.wanted.seq > b.wanted.seq);
 }
 
-TEST_CASE("who comes and goes while a run gathers changes how many are here") {
+TEST_CASE("a node that comes and goes while a run gathers changes how many are here") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(3, 3));
   fake_node& b = story.joined("b", nodes_of(3, 3));

@@ -52,7 +52,8 @@ TEST_CASE("when all nodes say that their ranks stand, the rank that the others w
   CHECK(story.view().phase == run_phase::running);
 }
 
-TEST_CASE("who hangs is shown while all stand, and what the nodes say together") {
+TEST_CASE(
+    "while all ranks stand still it is shown which one hangs, and what the nodes say together") {
   stall_story story;
   CHECK_FALSE(story.view().stall);
   story.stand(*story.a, waiting(0, 1));

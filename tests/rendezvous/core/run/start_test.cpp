@@ -51,7 +51,7 @@ TEST_CASE("members are told the leader's ports, data and address, each with its 
   CHECK(story.view().world_size == 6);
 }
 
-TEST_CASE("who is where is said again only where it is news to a member") {
+TEST_CASE("a member is told again which ranks are where only if that has changed") {
   trio_story story(nodes_of(2, 3, 3));
   story.start_round();
   story.fail(*story.b, 3);

@@ -242,7 +242,8 @@ TEST_CASE("a member that never got its assignment has nothing to stop") {
   CHECK(story.view().round == 2);
 }
 
-TEST_CASE("who stopped before it read the stop may still be hung on: it has not let go by that") {
+TEST_CASE(
+    "a member that stopped before it read the stop has not let go: a lease may depend on it") {
   trio_in_its_second story;
   story.disconnect(*story.c);
   story.pass(2s);

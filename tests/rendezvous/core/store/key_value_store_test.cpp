@@ -156,7 +156,7 @@ TEST_CASE("a value counts until the last who holds it lets go") {
   check_empty(store);
 }
 
-TEST_CASE("nobody is asked to let go of what the keys themselves have") {
+TEST_CASE("no reader is asked to let go of values that keys still have") {
   store_limits limits;
   limits.bytes_max = 2000;
   key_value_store store(limits);
