@@ -221,7 +221,7 @@ class worker_group_machine {
     std::optional<time_point> next;
   };
 
-  // worker_group_machine.cpp: start and stop.
+  // Start and stop.
   void handle(const start_asked& what);
   void handle(const stop_asked& what);
   void handle(const program_found& what);
@@ -253,7 +253,7 @@ class worker_group_machine {
   void kill_all_strays();
   void end_look(bool strays_live);
 
-  // worker_group_machine_children.cpp: what a success leaves behind.
+  // What a success leaves behind.
   void handle(const children_seen& what);
   bool spares_children(place worker) const;
   duration first_look() const;
