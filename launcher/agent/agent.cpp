@@ -28,9 +28,6 @@ namespace {
 constexpr auto goodbye_limit = std::chrono::seconds(1);
 // Other agents that leave together with this one are gone by then, and need no message.
 constexpr auto departure_expected = std::chrono::milliseconds(300);
-// How long --on-event has for its last events.
-constexpr auto hook_limit_at_end = std::chrono::seconds(10);
-constexpr auto trainer_limit_at_end = std::chrono::seconds(5);
 // When a wait is reported again; doubled each time up to the larger one.
 constexpr auto progress_interval = std::chrono::seconds(2);
 constexpr auto live_interval = std::chrono::seconds(1);
@@ -90,14 +87,11 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                  feed(core::tether_disconnected{tether_round_, std::move(text)});
                }}),
       file_reader_(context_.get_executor()),
-      own_error_file_(context_.get_executor(), own_error_file::wanted(environment_, identity_.mark),
-                      [this](const std::string& line) { say(note_level::warning, line); }),
       health_(context_.get_executor()),
       gloo_(context_.get_executor()),
       busy_watch_(
           context_.get_executor(), [this] { return living_groups(); },
-          [this] { feed(core::workers_busy{stopped_round_}); }),
-      events_(options_.settings.restarts_max) {
+          [this] { feed(core::workers_busy{stopped_round_}); }) {
   // The spawner has seen the limit as it was: the workers get that one.
   net::raise_descriptor_limit();
   log_files_.on_word([this](const std::string& text) {
@@ -114,12 +108,9 @@ int agent::run() {
   if (options_.output.writes_files()) say(note_level::info, "log files: " + log_folder_.path());
   for (const std::string& note : options_.notes)
     say(note_level::info, note);
-  if (!options_.output.report_file.empty()) {
-    report_file_ = log_files_.open(options_.output.report_file);
-  }
-  start_hook();
+  start_listeners();
+  start_reporter();
   start_health();
-  start_trainer_status();
   start_evidence();
   start_spawners();
   start_vault();
@@ -145,9 +136,8 @@ int agent::run() {
   evidence_.reset();
   vault_.reset();
   nccl_.reset();
-  hook_.reset();
+  listeners_.reset();
   node_health_.reset();
-  trainer_.reset();
   timers_.reset();
   forget_error_files();
   const bool are_kept = !options_.children_grace && exit_code_ == 0;
@@ -373,15 +363,7 @@ void agent::leave_in_order(const core::leave& effect) {
   why_it_left_ = effect.why;
   const bool was_drained = effect.why == core::leave_reason::drained;
   if (effect.exit_code == 0 && was_drained) exit_code_ = options_.drain_exit_code;
-  tell_missed_cause(effect);
-  tell_end_of_run(effect);
-  if (effect.exit_code != 0) {
-    const std::string why = why_it_ended(effect);
-    say(note_level::error,
-        "exit code " + std::to_string(effect.exit_code) + (why.empty() ? "" : ": " + why));
-  } else if (effect.text != last_note_ && !effect.text.empty()) {
-    say(note_level::info, effect.text);
-  }
+  reporter_->tell_leaving(effect);
   timer_.cancel();
   progress_timer_.cancel();
   tether_.drop();
@@ -413,18 +395,12 @@ void agent::after_goodbye() {
   });
   embedded_->close(linger, [this] {
     service_->when_closed([this] {
-      const auto stop = [this] {
+      listeners_->finish([this] {
         const bool ends_well = exit_code_ == 0 && why_it_left_ == core::leave_reason::run_over;
         vault_->finish(ends_well, [this] {
-          own_error_file_.when_written(
-              [this] { evidence_->when_kept([this] { context_.stop(); }); });
+          reporter_->when_written([this] { evidence_->when_kept([this] { context_.stop(); }); });
         });
-      };
-      const auto tell_trainer = [this, stop] {
-        trainer_ ? trainer_->finish(trainer_limit_at_end, stop) : stop();
-      };
-      if (!hook_) return tell_trainer();
-      hook_->finish(hook_limit_at_end, tell_trainer);
+      });
     });
   });
 }

@@ -10,11 +10,12 @@
 
 #include "launcher/agent/busy_watch.hpp"
 #include "launcher/agent/embedded_daemon.hpp"
+#include "launcher/agent/event_listeners.hpp"
 #include "launcher/agent/file_reader.hpp"
 #include "launcher/agent/round_service.hpp"
+#include "launcher/agent/run_reporter.hpp"
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
-#include "launcher/hosts/kubernetes/trainer_status.hpp"
 #include "launcher/log/log_mux.hpp"
 #include "launcher/nccl/nccl_opening.hpp"
 #include "launcher/network/gloo_interface.hpp"
@@ -24,7 +25,6 @@
 #include "launcher/node/node_health.hpp"
 #include "launcher/output/console.hpp"
 #include "launcher/output/log_folder.hpp"
-#include "launcher/output/own_error_file.hpp"
 #include "launcher/output/own_terminal.hpp"
 #include "launcher/process/boost_spawner.hpp"
 #include "launcher/process/guardian.hpp"
@@ -34,9 +34,6 @@
 #include "launcher/process/stray_reaper.hpp"
 #include "launcher/process/timer_watch.hpp"
 #include "launcher/process/worker_group.hpp"
-#include "launcher/report/round_words.hpp"
-#include "launcher/report/run_events.hpp"
-#include "launcher/report/run_summary.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/lateness_watch.hpp"
 #include "rendezvous/client/daemon_session.hpp"
@@ -50,7 +47,6 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -142,20 +138,14 @@ class agent {
   // agent_words.cpp: messages for people, --on-event and Kubeflow.
   void say(note_level level, const std::string& text);
   void tell_round(const core::start_workers& effect, const std::vector<worker_command>& commands);
-  void tell_commands(const std::vector<worker_command>& commands);
-  void name_processes();
   void hear_report(const round_report& report);
-  void tell_missed_cause(const core::leave& effect);
-  std::string why_it_ended(const core::leave& effect) const;
-  void tell_end_of_run(const core::leave& effect);
-  void leave_error_file(const core::leave& effect);
-  void start_hook();
+  std::string output_of(const round_report& report) const;
   std::unique_ptr<hook_runner> make_hook(const std::string& name, const std::string& command,
                                          duration limit);
-  void start_trainer_status();
-  void tell_hook(const std::vector<run_event>& events);
 
   // agent_parts.cpp: wires the parts.
+  void start_listeners();
+  void start_reporter();
   void start_health();
   void start_evidence();
   std::optional<warm::warm_options> warm_spares();
@@ -229,7 +219,6 @@ class agent {
   std::unique_ptr<nccl_opening> nccl_;  // none: this node makes no ids
 
   file_reader file_reader_;
-  own_error_file own_error_file_;
   health_port health_;
   gloo_interface gloo_;
   std::string own_address_;      // as the daemon sees it
@@ -246,28 +235,15 @@ class agent {
   std::unique_ptr<vault::node_vault> vault_;
   std::unique_ptr<worker_group> workers_;
   round_number workers_round_ = 0;
-  restarts_heard restarts_heard_;
   oom_watch oom_kills_;
-  std::vector<std::string> error_files_;   // of workers_, by local rank
-  std::map<pid_t, std::string> recorded_;  // contents of error files, if our own is wanted
-  round_number stopped_round_ = 0;         // the newest whose workers were asked to end
-  busy_watch busy_watch_;                  // of stopped_round_
+  std::vector<std::string> error_files_;  // of workers_, by local rank
+  round_number stopped_round_ = 0;        // the newest whose workers were asked to end
+  busy_watch busy_watch_;                 // of stopped_round_
   std::unique_ptr<timer_watch> timers_;
-  struct reported_round {
-    instance_id instance = 0;
-    round_number round = 0;
-  } reported_;              // the newest
-  std::string told_cause_;  // of the round that has ended the run; empty: not printed
-  std::string members_;     // of the newest round here
-  run_summary summary_;
-  run_events events_;
-  std::unique_ptr<hook_runner> hook_;                    // none: there is no --on-event
-  std::unique_ptr<node_health> node_health_;             // none: this node is not checked
-  std::unique_ptr<kubernetes::trainer_status> trainer_;  // none: there is no such server
-  std::vector<std::string> told_commands_;               // by local rank
-  log_files::file_id report_file_ = 0;
-  std::string last_note_;
-  std::optional<int> exit_code_;  // set once the machine has left, or there was none
+  std::unique_ptr<event_listeners> listeners_;
+  std::unique_ptr<run_reporter> reporter_;
+  std::unique_ptr<node_health> node_health_;  // none: this node is not checked
+  std::optional<int> exit_code_;              // set once the machine has left, or there was none
   core::leave_reason why_it_left_ = core::leave_reason::run_over;
   bool goodbye_said_ = false;  // from here on only other agents are waited for
   bool was_signalled_ = false;

@@ -163,7 +163,6 @@ void agent::begin_workers(const core::start_workers& effect) {
   if (!folders.empty()) log_files_.make_folders(folders);
   facts.gloo_interface = choose_gloo_interface(facts.assignment);
   forget_error_files();
-  recorded_.clear();
   spawners_->begin_round();
   timers_->begin_round();
   facts.error_files = error_files_ = log_folder_.error_files(facts.worker_count);
@@ -236,9 +235,8 @@ worker_group::events agent::worker_events(round_number round) {
   worker_group::events events;
   events.all_started = [this, round] {
     spawners_->all_started();
-    name_processes();
     evidence_->all_started();
-    tell_hook(events_.started(round));
+    reporter_->all_started(round, workers_->live());
     feed(core::workers_started{round});
   };
   events.start_failed = [this, round](std::uint32_t local_rank, const start_failure& failure) {
@@ -282,7 +280,7 @@ void agent::worker_is_over(round_number round, const worker_end& end) {
   file_reader_.read(
       {error_files_[end.local_rank], error_file_bytes_max, log_folder_.path().empty()},
       [this, round, end](const std::string& content) {
-        if (own_error_file_.is_wanted()) recorded_[end.pid] = content;
+        reporter_->keep_error_file(end.pid, content);
         tell_end(round, end, text_of_error_file(content));
       });
 }
@@ -427,8 +425,7 @@ void agent::apply(const core::end_survivors&) {
 }
 
 void agent::apply(const core::agent_note& effect) {
-  if (effect.level >= options_.log.least) last_note_ = effect.text;
-  say(effect.level, effect.text);
+  reporter_->note(effect.level, effect.text);
 }
 
 void agent::apply(const core::leave& effect) {

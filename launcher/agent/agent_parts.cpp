@@ -32,6 +32,55 @@ constexpr auto look_limit = std::chrono::seconds(1);
 
 }  // namespace
 
+void agent::start_listeners() {
+  std::unique_ptr<hook_runner> command;
+  if (!options_.on_event.empty())
+    command = make_hook("on-event", options_.on_event, hook_options().limit);
+  std::unique_ptr<kubernetes::trainer_status> trainer;
+  if (auto server = kubernetes::find_trainer_server(environment_)) {
+    kubernetes::trainer_status::outside given;
+    given.newest_output = [this] {
+      return workers_ ? workers_->words_of(0).errors : std::string();
+    };
+    given.failed = [this](const std::string& problem) { say(note_level::warning, problem); };
+    trainer = std::make_unique<kubernetes::trainer_status>(context_.get_executor(),
+                                                           std::move(*server), std::move(given));
+  }
+  listeners_ = std::make_unique<event_listeners>(options_.run_id, identity_.node,
+                                                 std::move(command), std::move(trainer));
+}
+
+// `name` is the option without its dashes.
+std::unique_ptr<hook_runner> agent::make_hook(const std::string& name, const std::string& command,
+                                              duration limit) {
+  reaper_.expect_strangers();  // processes that a hook leaves in their own session are the user's
+  hook_options values;
+  values.name = "--" + name;
+  values.command = command;
+  values.environment = to_entries(environment_);
+  values.prefix = "[" + identity_.node + ":" + name + "] ";
+  values.limit = limit;
+  return std::make_unique<hook_runner>(
+      context_.get_executor(), spawner_, mux_, &guardian_, std::move(values),
+      [this](const std::string& line) { say(note_level::warning, line); });
+}
+
+void agent::start_reporter() {
+  run_reporter::options values;
+  values.node = identity_.node;
+  values.least = options_.log.least;
+  values.restarts_max = options_.settings.restarts_max;
+  values.error_file = own_error_file::wanted(environment_, identity_.mark);
+  run_reporter::outside given;
+  const std::string& reports = options_.output.report_file;
+  if (const auto file = reports.empty() ? 0 : log_files_.open(reports); file != 0) {
+    given.save = [this, file](const std::string& line) { log_files_.push(file, line); };
+  }
+  given.tell = [this](const run_event& event) { listeners_->tell(event); };
+  reporter_ = std::make_unique<run_reporter>(context_.get_executor(), console_, std::move(values),
+                                             std::move(given));
+}
+
 void agent::start_health() {
   if (!options_.checks_node && options_.health.command.empty()) return;
   std::unique_ptr<hook_runner> command;
@@ -73,7 +122,7 @@ void agent::start_evidence() {
   given.stalls = [this](std::optional<stall> seen) {
     feed(core::ranks_stalled{workers_round_, std::move(seen)});
   };
-  given.hangs = [this](const std::optional<hung_rank>& who) { tell_hook(events_.hangs(who)); };
+  given.hangs = [this](const std::optional<hung_rank>& who) { reporter_->hear_hang(who); };
   given.memory_files = [this] {
     std::vector<std::string> files = own_oom_counters();
     const std::string folder = reaper_.cgroup_path();

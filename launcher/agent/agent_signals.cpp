@@ -39,7 +39,7 @@ void agent::await_signal() {
     exit_code_ =
         exit_code_of_signal(number);  // there is no machine yet, so there is nothing to stop
     why_it_left_ = core::leave_reason::drained;
-    tell_end_of_run({*exit_code_, "stopped by " + std::string(signal_name(number)), std::nullopt});
+    reporter_->tell_end_before_start(*exit_code_, "stopped by " + std::string(signal_name(number)));
     after_goodbye();
   });
 }
