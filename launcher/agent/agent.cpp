@@ -74,7 +74,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                {[this](std::string own_address) {
                   brief_guardian();
                   own_address_ = own_address;
-                  feed(core::daemon_connected{std::move(own_address), embedded_->hosts()});
+                  feed(core::daemon_connected{std::move(own_address), finder_->embedded().hosts()});
                 },
                 [this](std::shared_ptr<const daemon_message> message) { hear(std::move(message)); },
                 [this](std::string text) { feed(core::daemon_disconnected{std::move(text)}); }}),
@@ -174,21 +174,15 @@ void agent::find_daemon() {
   search.is_static = options_.is_static;
   if (options_.is_static) search.round_service = service_->take_in();
   search.opened_by = {options_.run_id, identity_.job};
-  embedded_ = std::make_unique<embedded_daemon>(
+  finder_ = std::make_unique<daemon_finder>(
       context_.get_executor(), socket_thread_, std::move(search),
+      options_.settings.timing.join_timeout,
       [this](note_level level, const std::string& text) { say(level, text); });
-  // This node opens no daemon, so it has to find the port at which another node has one.
-  if (!options_.more_ports.empty() && options_.embed == embed_policy::never) return search_ports();
-  open_or_dial();
-}
-
-void agent::open_or_dial() {
-  embedded_->find([this](daemon_place place) {
+  finder_->find([this](const daemon_place& place) {
     if (exit_code_) return;  // a signal has ended us first
-    if (!place.problem.empty()) return end_without_daemon(std::move(place));
-    daemon_place_ = std::move(place);
+    if (!place.problem.empty()) return end_without_daemon(place);
     // Of several ports, that of the daemon counts from now on.
-    if (!options_.more_ports.empty()) options_.endpoint.port = daemon_place_.port;
+    if (!options_.more_ports.empty()) options_.endpoint.port = place.port;
     start_machine();
   });
 }
@@ -196,13 +190,13 @@ void agent::open_or_dial() {
 void agent::start_machine() {
   core::agent_options values;
   values.greeting = greeting();
-  const cli::endpoint_address own{daemon_place_.host, daemon_place_.port};
+  const cli::endpoint_address own{finder_->place().host, finder_->place().port};
   values.endpoints = {to_text(options_.standalone ? own : options_.endpoint)};
   values.seed = identity_.seed;
   values.tether_session = identity_.tether_session;
   values.spares_busy_workers = options_.spares_busy_workers;
   values.checks_node = node_health_ != nullptr;
-  values.may_host = embedded_->may_host();
+  values.may_host = finder_->embedded().may_host();
   machine_.emplace(std::move(values));
   core::agent_effects effects;
   machine_->start(std::chrono::steady_clock::now(), effects);
@@ -235,7 +229,7 @@ hello agent::greeting() const {
 // session, but knows which group rank had workers.
 void agent::brief_guardian() {
   guardian_word word{options_.run_id, identity_.session};
-  if (embedded_->hosts()) {
+  if (finder_->embedded().hosts()) {
     // Without workers here, the next daemon does not have to wait for anything.
     if (!told_group_rank_) return void(guardian_.tell({}, 0, {}));
     word.instance = told_group_rank_->instance;
@@ -245,9 +239,10 @@ void agent::brief_guardian() {
     word.rank_first = told_group_rank_->rank_first;
     word.worker_count = identity_.worker_count;
   }
-  guardian_.tell(session_.peer_address(), daemon_place_.port,
-                 protocol::encode(agent_message(std::move(word))),
-                 {.until_strike = embedded_->hosts(), .unless_refused = options_.starts_once});
+  guardian_.tell(
+      session_.peer_address(), finder_->place().port,
+      protocol::encode(agent_message(std::move(word))),
+      {.until_strike = finder_->embedded().hosts(), .unless_refused = options_.starts_once});
 }
 
 void agent::hear(std::shared_ptr<const daemon_message> message) {
@@ -296,7 +291,7 @@ void agent::step(const core::agent_event& event) {
   // round.
   if (const auto group_rank = machine_->group_rank_of_workers(); group_rank != told_group_rank_) {
     told_group_rank_ = group_rank;
-    if (embedded_->hosts() && session_.is_connected()) brief_guardian();
+    if (finder_->embedded().hosts() && session_.is_connected()) brief_guardian();
   }
   for (const core::agent_effect& effect : now)
     std::visit([this](const auto& each) { apply(each); }, effect);
@@ -391,9 +386,9 @@ void agent::after_goodbye() {
                                 " for " + text_of_names(names, count) +
                                 " to leave (Ctrl-C: end now)");
     };
-    embedded_->name_agents(options_.run_id, say_whom);
+    finder_->embedded().name_agents(options_.run_id, say_whom);
   });
-  embedded_->close(linger, [this] {
+  finder_->embedded().close(linger, [this] {
     service_->when_closed([this] {
       listeners_->finish([this] {
         const bool ends_well = exit_code_ == 0 && why_it_left_ == core::leave_reason::run_over;

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "launcher/agent/busy_watch.hpp"
-#include "launcher/agent/embedded_daemon.hpp"
+#include "launcher/agent/daemon_finder.hpp"
 #include "launcher/agent/event_listeners.hpp"
 #include "launcher/agent/file_reader.hpp"
 #include "launcher/agent/round_service.hpp"
@@ -21,7 +21,6 @@
 #include "launcher/network/gloo_interface.hpp"
 #include "launcher/network/health_port.hpp"
 #include "launcher/network/own_addresses.hpp"
-#include "launcher/network/port_search.hpp"
 #include "launcher/node/node_health.hpp"
 #include "launcher/output/console.hpp"
 #include "launcher/output/log_folder.hpp"
@@ -104,12 +103,8 @@ class agent {
  private:
   // agent.cpp: life of the process.
   void find_daemon();
-  void open_or_dial();
-  void end_without_daemon(daemon_place where, int code = 1);
+  void end_without_daemon(const daemon_place& where);
   void start_machine();
-  // agent_search.cpp: finds the daemon if it may be at one of several ports.
-  void search_ports();
-  void say_search(duration after);
   hello greeting() const;
   void brief_guardian();
   void hear(std::shared_ptr<const daemon_message> message);
@@ -211,8 +206,7 @@ class agent {
 
   socket_thread socket_thread_;
   std::unique_ptr<round_service> service_;
-  std::unique_ptr<embedded_daemon> embedded_;
-  std::unique_ptr<port_search> search_;  // none: there is a single port
+  std::unique_ptr<daemon_finder> finder_;
   client::daemon_session session_;
   client::tether_client tether_;
 
@@ -222,7 +216,6 @@ class agent {
   health_port health_;
   gloo_interface gloo_;
   std::string own_address_;      // as the daemon sees it
-  daemon_place daemon_place_;    // the daemon that is dialled
   std::size_t round_needs_ = 0;  // connections of the round that is open here
   std::optional<core::agent> machine_;
   std::optional<core::agent::worker_group_rank>

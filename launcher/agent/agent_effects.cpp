@@ -60,13 +60,13 @@ bool has_waited_in_vain(const cause& why) {
 
 void agent::apply(const core::connect_daemon& effect) {
   if (!effect.may_host) {
-    return session_.connect(daemon_place_.host, daemon_place_.port, effect.delay);
+    const daemon_place& place = finder_->place();
+    return session_.connect(place.host, place.port, effect.delay);
   }
-  embedded_->find_again(effect.delay, effect.job, round_needs_, [this](daemon_place place) {
+  finder_->find_again(effect.delay, effect.job, round_needs_, [this](const daemon_place& place) {
     if (exit_code_) return;
-    daemon_place_ = std::move(place);
-    service_->make_room(embedded_->connections_max());
-    session_.connect(daemon_place_.host, daemon_place_.port);
+    service_->make_room(finder_->embedded().connections_max());
+    session_.connect(place.host, place.port);
   });
 }
 
@@ -76,14 +76,14 @@ void agent::apply(const core::send_to_daemon& effect) {
 }
 
 void agent::apply(const core::disconnect_daemon&) {
-  embedded_->stop_finding();
+  finder_->stop();
   session_.disconnect();
 }
 
 void agent::apply(const core::open_service& effect) {
   if (nccl_) nccl_->make(effect);
   round_needs_ = needed_connections(effect);
-  service_->open(effect, embedded_->connections_max());
+  service_->open(effect, finder_->embedded().connections_max());
 }
 
 void agent::apply(const core::close_service& effect) {

@@ -35,7 +35,7 @@ void agent::await_signal() {
     if (goodbye_said_) return context_.stop();
     if (exit_code_ && spawners_->kill_survivors()) return;
     if (machine_) return feed(core::signal_received{number});
-    if (search_) search_->stop();
+    finder_->stop();
     exit_code_ =
         exit_code_of_signal(number);  // there is no machine yet, so there is nothing to stop
     why_it_left_ = core::leave_reason::drained;

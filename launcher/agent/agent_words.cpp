@@ -22,17 +22,11 @@ void agent::say(note_level level, const std::string& text) {
   console_.say(level, text);
 }
 
-void agent::end_without_daemon(daemon_place where, int code) {
-  std::string problem = std::move(where.problem);
-  if (options_.is_static && where.error == boost::system::errc::address_in_use) {
-    problem +=
-        ": by another program, or by another node with --node-rank 0 on this host; choose "
-        "another --master-port, or another rank";
-  }
-  say(note_level::error, problem);
-  exit_code_ = code;
+void agent::end_without_daemon(const daemon_place& where) {
+  say(note_level::error, where.problem);
+  exit_code_ = where.exit_code;
   why_it_left_ = core::leave_reason::unmet;
-  reporter_->tell_end_before_start(code, problem);
+  reporter_->tell_end_before_start(where.exit_code, where.problem);
   after_goodbye();
 }
 

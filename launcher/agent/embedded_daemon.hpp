@@ -49,12 +49,13 @@ struct daemon_search {
 };
 
 // Where to connect. `problem`: why there is no place; `error`: its error if the port could not be
-// opened.
+// opened; `exit_code`: with which this node then ends.
 struct daemon_place {
   std::string host;
   std::uint16_t port = 0;
   std::string problem = {};
   error_code error = {};
+  int exit_code = 1;
 };
 
 class embedded_daemon {

@@ -1,14 +1,12 @@
 // Of several ports of a host, finds the one whose daemon holds the run.
 #include "launcher/network/port_search.hpp"
 
+#include "tests/support/answering_port.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
 #include "tests/support/patience.hpp"
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/read_until.hpp>
-#include <boost/asio/write.hpp>
 
 #include <memory>
 #include <optional>
@@ -20,44 +18,7 @@ namespace ddprun::launcher {
 namespace {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
-
-// Answers every request with the same text; with an empty one it stays silent.
-class answering_port {
- public:
-  answering_port(asio::io_context& context, std::string words)
-      : acceptor_(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0)),
-        words_(std::move(words)) {
-    accept();
-  }
-
-  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
-  const std::string& request() const { return request_; }
-  std::size_t asked() const { return sockets_.size(); }
-  void answer_from_now_on(std::string words) { words_ = std::move(words); }
-
- private:
-  void accept() {
-    acceptor_.async_accept([this](error_code error, tcp::socket socket) {
-      if (error) return;
-      sockets_.push_back(std::make_unique<tcp::socket>(std::move(socket)));
-      tcp::socket& taken = *sockets_.back();
-      request_.clear();
-      asio::async_read_until(taken, asio::dynamic_buffer(request_), "\r\n\r\n",
-                             [this, &taken](error_code failed, std::size_t) {
-                               if (failed || words_.empty()) return;
-                               asio::async_write(taken, asio::buffer(words_),
-                                                 [](error_code, std::size_t) {});
-                             });
-      accept();
-    });
-  }
-
-  tcp::acceptor acceptor_;
-  std::string words_;
-  std::string request_;
-  std::vector<std::unique_ptr<tcp::socket>> sockets_;
-};
+using tests::answering_port;
 
 struct outcome {
   std::uint16_t port = 0;
