@@ -54,7 +54,6 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                 [this](const std::string& line) { say(note_level::warning, line); }),
       guardian_beat_(context_.get_executor(), guardian_, options_.settings.timing.isolation_limit),
       reaper_(context_.get_executor(), spawner_),
-      signals_(context_),
       timer_(context_),
       progress_timer_(context_),
       socket_thread_([this](const std::string& text) {
@@ -115,7 +114,7 @@ int agent::run() {
   start_spawners();
   start_vault();
   start_timers();
-  watch_signals();
+  start_signals();
   answer_probes();
   // A name service may take seconds, so ask it long before workers need the answer.
   if (options_.settings.nodes_max > 1) gloo_.look_up();
@@ -143,7 +142,7 @@ int agent::run() {
   const bool are_kept = !options_.children_grace && exit_code_ == 0;
   if (!are_kept) reaper_.kill_strays();  // processes of workers that could not be killed
   terminal_.take_back();
-  signals_.clear();  // from here on, Ctrl-C may end the process
+  signals_->stop();  // from here on, Ctrl-C may end the process
   guardian_.farewell([this] {
     // A loss is reported, but does not change the exit code: otherwise a scheduler would repeat a
     // finished job only because the reader of its log hung.
@@ -351,6 +350,19 @@ bool agent::show_wait(const std::string& why) {
   const auto line = console_.state_line(why, size->columns);
   if (line) writer_.show_state(*line);
   return line.has_value();
+}
+
+void agent::hear_end_signal(int signal) {
+  was_signalled_ = true;
+  // From here on only other agents are waited for.
+  if (goodbye_said_) return context_.stop();
+  if (exit_code_ && spawners_->kill_survivors()) return;
+  if (machine_) return feed(core::signal_received{signal});
+  finder_->stop();
+  exit_code_ = exit_code_of_signal(signal);  // there is no machine yet, so there is nothing to stop
+  why_it_left_ = core::leave_reason::drained;
+  reporter_->tell_end_before_start(*exit_code_, "stopped by " + signal_name(signal));
+  after_goodbye();
 }
 
 void agent::leave_in_order(const core::leave& effect) {

@@ -14,6 +14,7 @@
 #include "launcher/agent/file_reader.hpp"
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/run_reporter.hpp"
+#include "launcher/agent/signal_watch.hpp"
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/log/log_mux.hpp"
@@ -41,7 +42,6 @@
 #include "rendezvous/log/writer.hpp"
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <atomic>
@@ -117,18 +117,13 @@ class agent {
   void notice_strike();
   void step(const core::agent_event& event);
   void arm_timer();
+  void hear_end_signal(int signal);
   void leave_in_order(const core::leave& effect);
   void say_goodbye();
   void after_goodbye();
   void finish_output();
   void resize_terminals();
-
-  // In agent_signals.cpp.
-  void watch_signals();
-  void await_signal();
-  void hear_user_signal(int signal);
   void answer_probes();
-  void pass_on(int signal);
 
   // agent_words.cpp: messages for people, --on-event and Kubeflow.
   void say(note_level level, const std::string& text);
@@ -141,6 +136,7 @@ class agent {
   // agent_parts.cpp: wires the parts.
   void start_listeners();
   void start_reporter();
+  void start_signals();
   void start_health();
   void start_evidence();
   std::optional<warm::warm_options> warm_spares();
@@ -200,7 +196,6 @@ class agent {
   guardian guardian_;
   guardian_beat guardian_beat_;
   stray_reaper reaper_;
-  boost::asio::signal_set signals_;
   boost::asio::steady_timer timer_;           // the machine's next deadline
   boost::asio::steady_timer progress_timer_;  // the next message about a wait
 
@@ -233,6 +228,7 @@ class agent {
   round_number stopped_round_ = 0;        // the newest whose workers were asked to end
   busy_watch busy_watch_;                 // of stopped_round_
   std::unique_ptr<timer_watch> timers_;
+  std::unique_ptr<signal_watch> signals_;
   std::unique_ptr<event_listeners> listeners_;
   std::unique_ptr<run_reporter> reporter_;
   std::unique_ptr<node_health> node_health_;  // none: this node is not checked

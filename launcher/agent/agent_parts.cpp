@@ -220,6 +220,23 @@ void agent::start_timers() {
                                           std::move(given));
 }
 
+void agent::start_signals() {
+  signal_watch::outside given;
+  given.say = [this](note_level level, const std::string& text) { say(level, text); };
+  given.asked_to_end = [this](int signal) { hear_end_signal(signal); };
+  given.has_left = [this] { return exit_code_.has_value(); };
+  given.has_guardian = [this] { return guardian_.started(); };
+  given.guardian_got = [this](int signal, time_point heard) {
+    return guardian_.take_signal(signal, heard);
+  };
+  given.living = [this] {
+    return workers_ ? workers_->live() : std::vector<worker_group::live_worker>();
+  };
+  given.pass_on = [this](pid_t worker, int signal) { return workers_->pass_on(worker, signal); };
+  signals_ = std::make_unique<signal_watch>(context_.get_executor(), std::move(given));
+  signals_->start();
+}
+
 void agent::start_nccl() {
   auto helper = wanted_nccl_helper(options_, identity_.node, identity_.visible_gpus, environment_);
   if (!helper) return;
