@@ -1,6 +1,7 @@
 // Carries out the effects of the machine.
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/descriptor_needs.hpp"
+#include "launcher/agent/leftover_words.hpp"
 #include "launcher/agent/worker_cause.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/evidence/evidence_keeper.hpp"
@@ -36,18 +37,6 @@ worker_group::options group_options(std::optional<duration> children_grace) {
   if (children_grace)
     values.children_grace = std::max<duration>(*children_grace, least_children_grace);
   return values;
-}
-
-std::string counted_processes(std::size_t count) {
-  return std::to_string(count) + (count == 1 ? " process" : " processes");
-}
-
-std::string list_of(const std::vector<std::string>& names) {
-  constexpr std::size_t named_max = 8;
-  std::string text;
-  for (std::size_t index = 0; index < names.size() && index < named_max; ++index)
-    text += (index == 0 ? "" : ", ") + names[index];
-  return names.size() > named_max ? text + ", ..." : text;
 }
 
 // True if it has waited for another rank that has not come.
@@ -343,42 +332,13 @@ void agent::name_strays(const std::vector<pid_t>& strays) {
   std::vector<std::string> names;
   for (const pid_t pid : strays)
     names.push_back(process_name(pid) + " (" + std::to_string(pid) + ")");
-  say(note_level::error,
-      counted_processes(strays.size()) + (strays.size() == 1 ? " that a worker" : " that workers") +
-          " left behind cannot be killed (stuck in the kernel): " + list_of(names));
+  const leftover_line line = strays_line(names);
+  say(line.level, line.text);
 }
 
 void agent::name_children(const worker_group::left_behind& left) {
-  const bool is_one = left.processes.size() == 1;
-  std::string text = (left.rank ? "rank " + std::to_string(*left.rank) : "workers") +
-                     " succeeded and left " + counted_processes(left.processes.size()) + " behind";
-  if (!left.rank) text += is_one ? " in a session of its own" : " in sessions of their own";
-  text += ": " + list_of(left.processes);
-  note_level level = note_level::info;
-  switch (left.what) {
-    case workers::leftover_state::spared:
-      text += "; this node waits for " + std::string(is_one ? "it" : "them") + ", " +
-              to_text(*options_.children_grace) + " at most (--children-grace)";
-      break;
-    case workers::leftover_state::ended:
-      level = note_level::warning;
-      text += "; " + std::string(is_one ? "it is" : "they are") + " killed";
-      text += *options_.children_grace == duration::zero()
-                  ? " (--children-grace=0)"
-                  : ", as " + to_text(*options_.children_grace) + " have passed (--children-grace)";
-      break;
-    case workers::leftover_state::stopped:
-      level = note_level::warning;
-      text +=
-          "; " + std::string(is_one ? "it is" : "they are") + " killed, because the round is over";
-      break;
-    case workers::leftover_state::kept:
-      text += "; " + std::string(is_one ? "it is" : "they are") +
-              " left running (--children-grace=keep), and " + (is_one ? "its" : "their") +
-              " output is lost";
-      break;
-  }
-  say(level, text);
+  const leftover_line line = children_line(left, options_.children_grace);
+  say(line.level, line.text);
 }
 
 void agent::apply(const core::stop_workers& effect) {
