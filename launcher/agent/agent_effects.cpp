@@ -2,17 +2,16 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/descriptor_needs.hpp"
 #include "launcher/agent/leftover_words.hpp"
+#include "launcher/agent/round_commands.hpp"
 #include "launcher/agent/worker_cause.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/evidence/evidence_keeper.hpp"
-#include "launcher/network/free_port.hpp"
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/report/failure_words.hpp"
 #include "launcher/survivors/spawner_chain.hpp"
 #include "launcher/vault/leader_mark.hpp"
 #include "launcher/vault/node_vault.hpp"
-#include "rendezvous/net/host_name.hpp"
 #include "rendezvous/protocol/agent_protocol.hpp"
 
 #include <boost/asio/post.hpp>
@@ -155,36 +154,9 @@ void agent::begin_workers(const core::start_workers& effect) {
   spawners_->begin_round();
   timers_->begin_round();
   facts.error_files = error_files_ = log_folder_.error_files(facts.worker_count);
-  const std::string host_name = net::full_host_name();
-  const auto has_color = [&](log::output_stream stream) {
-    const bool is_terminal = ::isatty(stream == log::output_stream::output ? 1 : 2) == 1;
-    return is_colored(options_.output.color, is_terminal, environment_);
-  };
-  const std::vector<std::uint16_t> free_ports =
-      unused_kernel_ports(wants_free_port(options_) ? facts.worker_count : 0);
-  std::vector<worker_command> commands;
-  commands.reserve(facts.worker_count);
-  for (std::uint32_t local_rank = 0; local_rank < facts.worker_count; ++local_rank) {
-    const std::uint16_t free_port = free_ports.empty() ? 0 : free_ports[local_rank];
-    worker_command command;
-    command.argv = worker_command_line(options_, facts, local_rank, free_port);
-    command.environment = to_entries(worker_environment(options_, facts, local_rank, environment_));
-    if (!identity_.processors.empty()) command.processors = identity_.processors.at(local_rank);
-    command.local_rank = local_rank;
-    command.rank = effect.assignment.rank_first + local_rank;
-    const std::string prefix = worker_line_prefix(options_, facts, local_rank, host_name);
-    const auto route = [&](log::output_stream stream) {
-      log_route to = log_folder_.route(options_.output, local_rank, stream, prefix);
-      if (has_color(stream)) to.prefix_color = color_of_rank(command.rank);
-      to.terminal =
-          terminal_of_worker(options_.output.pty, command.rank, to, own_terminal::size_of(stream));
-      if (to.terminal) terminal_.lend();
-      return to;
-    };
-    command.output = route(log::output_stream::output);
-    command.errors = route(log::output_stream::errors);
-    commands.push_back(std::move(command));
-  }
+  std::vector<worker_command> commands =
+      commands_of_round(options_, facts, environment_, log_folder_, identity_.processors);
+  if (uses_terminal(commands)) terminal_.lend();
   tell_round(effect, commands);
   workers_round_ = effect.round;
   if (node_health_) node_health_->rest();
