@@ -85,12 +85,8 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                [this](std::string text) {
                  feed(core::tether_disconnected{tether_round_, std::move(text)});
                }}),
-      file_reader_(context_.get_executor()),
       health_(context_.get_executor()),
-      gloo_(context_.get_executor()),
-      busy_watch_(
-          context_.get_executor(), [this] { return living_groups(); },
-          [this] { feed(core::workers_busy{stopped_round_}); }) {
+      gloo_(context_.get_executor()) {
   // The spawner has seen the limit as it was: the workers get that one.
   net::raise_descriptor_limit();
   log_files_.on_word([this](const std::string& text) {
@@ -112,6 +108,7 @@ int agent::run() {
   start_health();
   start_evidence();
   start_spawners();
+  start_round_workers();
   start_vault();
   start_timers();
   start_signals();
@@ -130,7 +127,7 @@ int agent::run() {
   });
   context_.run();
   socket_thread_.ask_to_stop();
-  workers_.reset();
+  workers_->abandon();
   spawners_.reset();
   evidence_.reset();
   vault_.reset();
@@ -138,7 +135,7 @@ int agent::run() {
   listeners_.reset();
   node_health_.reset();
   timers_.reset();
-  forget_error_files();
+  workers_.reset();
   const bool are_kept = !options_.children_grace && exit_code_ == 0;
   if (!are_kept) reaper_.kill_strays();  // processes of workers that could not be killed
   terminal_.take_back();
@@ -275,7 +272,7 @@ void agent::notice_lateness() {
 }
 
 void agent::notice_strike() {
-  if (guardian_.take_strike()) step(core::killed_by_guardian{workers_round_});
+  if (guardian_.take_strike()) step(core::killed_by_guardian{workers_->round()});
 }
 
 void agent::step(const core::agent_event& event) {

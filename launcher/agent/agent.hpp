@@ -8,11 +8,10 @@
 // everything of the run in this process; `run` returns when all of it is gone.
 #pragma once
 
-#include "launcher/agent/busy_watch.hpp"
 #include "launcher/agent/daemon_finder.hpp"
 #include "launcher/agent/event_listeners.hpp"
-#include "launcher/agent/file_reader.hpp"
 #include "launcher/agent/round_service.hpp"
+#include "launcher/agent/round_workers.hpp"
 #include "launcher/agent/run_reporter.hpp"
 #include "launcher/agent/signal_watch.hpp"
 #include "launcher/agent/socket_thread.hpp"
@@ -33,7 +32,6 @@
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/process/stray_reaper.hpp"
 #include "launcher/process/timer_watch.hpp"
-#include "launcher/process/worker_group.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/lateness_watch.hpp"
 #include "rendezvous/client/daemon_session.hpp"
@@ -142,6 +140,7 @@ class agent {
   std::optional<warm::warm_options> warm_spares();
   void start_spawners();
   void start_vault();
+  void start_round_workers();
   void start_timers();
   void start_nccl();
 
@@ -167,19 +166,13 @@ class agent {
   void apply(const core::end_survivors& effect);
   void apply(const core::agent_note& effect);
   void apply(const core::leave& effect);
-  worker_group::events worker_events(round_number round);
   std::string choose_gloo_interface(const assignment& assigned);
   std::string as_seen_here(const std::string& master_address) const;
+  void workers_run(round_number round);
   void worker_is_over(round_number round, const worker_end& end);
-  void forget_error_files();
-  void tell_end(round_number round, const worker_end& end, const std::string& recorded);
-  core::worker_ended no_start(round_number round, std::uint32_t local_rank) const;
-  void worker_not_started(round_number round, std::uint32_t local_rank,
-                          const start_failure& failure);
-  void worker_never_started(round_number round, std::uint32_t local_rank);
-  std::vector<pid_t> living_groups() const;
-  void name_children(const worker_group::left_behind& left);
-  void name_strays(const std::vector<pid_t>& strays);
+  void worker_is_explained(core::worker_ended event, const worker_end& end,
+                           const std::string& error_file);
+  void workers_are_over(round_number round);
 
   launch_options options_;
   agent_identity identity_;
@@ -207,7 +200,6 @@ class agent {
 
   std::unique_ptr<nccl_opening> nccl_;  // none: this node makes no ids
 
-  file_reader file_reader_;
   health_port health_;
   gloo_interface gloo_;
   std::string own_address_;      // as the daemon sees it
@@ -221,12 +213,8 @@ class agent {
   std::unique_ptr<evidence::evidence_keeper> evidence_;
   std::unique_ptr<survivors::spawner_chain> spawners_;
   std::unique_ptr<vault::node_vault> vault_;
-  std::unique_ptr<worker_group> workers_;
-  round_number workers_round_ = 0;
+  std::unique_ptr<round_workers> workers_;
   oom_watch oom_kills_;
-  std::vector<std::string> error_files_;  // of workers_, by local rank
-  round_number stopped_round_ = 0;        // the newest whose workers were asked to end
-  busy_watch busy_watch_;                 // of stopped_round_
   std::unique_ptr<timer_watch> timers_;
   std::unique_ptr<signal_watch> signals_;
   std::unique_ptr<event_listeners> listeners_;

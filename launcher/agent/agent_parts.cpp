@@ -39,9 +39,7 @@ void agent::start_listeners() {
   std::unique_ptr<kubernetes::trainer_status> trainer;
   if (auto server = kubernetes::find_trainer_server(environment_)) {
     kubernetes::trainer_status::outside given;
-    given.newest_output = [this] {
-      return workers_ ? workers_->words_of(0).errors : std::string();
-    };
+    given.newest_output = [this] { return workers_->words_of(0).errors; };
     given.failed = [this](const std::string& problem) { say(note_level::warning, problem); };
     trainer = std::make_unique<kubernetes::trainer_status>(context_.get_executor(),
                                                            std::move(*server), std::move(given));
@@ -111,16 +109,14 @@ void agent::start_evidence() {
   values.node = identity_.node + (identity_.node.ends_with(mark) ? "" : mark);
   evidence::evidence_keeper::outside given;
   given.say = [this](note_level level, const std::string& text) { say(level, text); };
-  given.living = [this] {
-    return workers_ ? workers_->live() : std::vector<worker_group::live_worker>();
-  };
+  given.living = [this] { return workers_->live(); };
   given.words_of = [this](std::uint32_t rank) { return workers_->words_of(rank); };
   given.signal_workers = [this](int signal) {
-    if (workers_) workers_->signal(signal);
+    if (worker_group* const group = workers_->group()) group->signal(signal);
   };
   given.kill = [this](pid_t worker) { spawners_->front().signal_group(worker, SIGKILL); };
   given.stalls = [this](std::optional<stall> seen) {
-    feed(core::ranks_stalled{workers_round_, std::move(seen)});
+    feed(core::ranks_stalled{workers_->round(), std::move(seen)});
   };
   given.hangs = [this](const std::optional<hung_rank>& who) { reporter_->hear_hang(who); };
   given.memory_files = [this] {
@@ -186,6 +182,29 @@ void agent::start_spawners() {
       context_.get_executor(), evidence_->asking_spawner(), guardian_, mux_, std::move(given));
 }
 
+void agent::start_round_workers() {
+  round_workers::options values;
+  values.node = identity_.node;
+  values.worker_count = identity_.worker_count;
+  values.children_grace = options_.children_grace;
+  values.removes_error_files = log_folder_.path().empty();
+  round_workers::outside given;
+  given.say = [this](note_level level, const std::string& text) { say(level, text); };
+  given.all_started = [this](round_number round) { workers_run(round); };
+  given.ended = [this](round_number round, const worker_end& end) { worker_is_over(round, end); };
+  given.explained = [this](core::worker_ended event, const worker_end& end,
+                           const std::string& error_file) {
+    worker_is_explained(std::move(event), end, error_file);
+  };
+  given.not_started = [this](const core::worker_ended& event) { feed(event); };
+  given.all_ended = [this](round_number round) { workers_are_over(round); };
+  given.busy = [this](round_number round) { feed(core::workers_busy{round}); };
+  workers_ = std::make_unique<round_workers>(
+      context_.get_executor(),
+      round_workers::system{spawners_->front(), mux_, &guardian_, &reaper_, oom_kills_},
+      std::move(values), std::move(given));
+}
+
 void agent::start_vault() {
   vault::node_vault::wiring given;
   given.wanted = options_.vault;
@@ -213,9 +232,10 @@ void agent::start_timers() {
   timer_watch::outside given;
   given.say = [this](const std::string& line) { say(note_level::warning, line); };
   given.holder_of = [this](pid_t process) {
-    return workers_ ? workers_->holder_of(process) : std::nullopt;
+    const worker_group* const group = workers_->group();
+    return group != nullptr ? group->holder_of(process) : std::nullopt;
   };
-  given.is_ending = [this] { return stopped_round_ == workers_round_; };
+  given.is_ending = [this] { return workers_->are_ending(); };
   timers_ = std::make_unique<timer_watch>(context_.get_executor(), environment_, identity_.mark,
                                           std::move(given));
 }
@@ -229,10 +249,11 @@ void agent::start_signals() {
   given.guardian_got = [this](int signal, time_point heard) {
     return guardian_.take_signal(signal, heard);
   };
-  given.living = [this] {
-    return workers_ ? workers_->live() : std::vector<worker_group::live_worker>();
+  given.living = [this] { return workers_->live(); };
+  given.pass_on = [this](pid_t worker, int signal) {
+    const worker_group* const group = workers_->group();
+    return group != nullptr && group->pass_on(worker, signal);
   };
-  given.pass_on = [this](pid_t worker, int signal) { return workers_->pass_on(worker, signal); };
   signals_ = std::make_unique<signal_watch>(context_.get_executor(), std::move(given));
   signals_->start();
 }

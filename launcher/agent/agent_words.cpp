@@ -44,7 +44,7 @@ void agent::tell_round(const core::start_workers& effect,
                        const std::vector<worker_command>& commands) {
   warn_of_node(true);
   console_.enter(effect.round);
-  if (workers_round_ == 0) {
+  if (workers_->round() == 0) {
     if (const auto note = thread_count_note(identity_.worker_count, environment_); !note.empty()) {
       say(note_level::info, note);
     }
@@ -56,7 +56,7 @@ void agent::hear_report(const round_report& report) {
   if (exit_code_ || !reporter_->is_new(report)) return;
   report_origin from{options_.run_id, identity_.node};
   from.output = output_of(report);
-  from.reached = report.round == workers_round_ ? evidence_->reached() : "";
+  from.reached = report.round == workers_->round() ? evidence_->reached() : "";
   vault_->judge(report);
   evidence_->judge(report.round, is_failure(report));
   const evidence::saved_evidence known = evidence_->of(report.round);
@@ -69,7 +69,7 @@ void agent::hear_report(const round_report& report) {
 std::string agent::output_of(const round_report& report) const {
   if (!is_failure(report) || !options_.output.writes_files()) return {};
   const cause& first = *report.root_cause;
-  const bool is_here = first.node == identity_.node && first.round == workers_round_;
+  const bool is_here = first.node == identity_.node && first.round == workers_->round();
   if (!is_here || !first.local_rank) return {};
   const log_route route =
       log_folder_.route(options_.output, *first.local_rank, log::output_stream::errors, "");
