@@ -171,7 +171,7 @@ void agent::workers_run(round_number round) {
 void agent::worker_is_over(round_number round, const worker_end& end) {
   notice_strike();
   evidence_->note_end(round, end);
-  if (!end.status.success()) vault_->save_now();
+  if (!end.success()) vault_->save_now();
 }
 
 void agent::worker_is_explained(core::worker_ended event, const worker_end& end,

@@ -69,7 +69,7 @@ void round_workers::begin(round_number round, std::vector<worker_command> comman
 void round_workers::never_start(round_number round) {
   boost::asio::post(executor_, while_alive(alive_.watch(), [this, round] {
                       for (std::uint32_t rank = 0; rank < options_.worker_count; ++rank)
-                        was_not_started(round, rank);
+                        outside_.not_started(event_of(round, {rank, 0, not_tried()}, {}));
                     }));
 }
 
@@ -89,17 +89,11 @@ worker_group::words round_workers::words_of(std::uint32_t rank) const {
 worker_group::events round_workers::events_of(round_number round) {
   worker_group::events events;
   events.all_started = [this, round] { outside_.all_started(round); };
-  events.start_failed = [this, round](std::uint32_t local_rank, const start_failure& why) {
-    could_not_start(round, local_rank, why);
-  };
   events.short_of = [this](const start_failure& why) {
     outside_.say(note_level::warning, why.describe() + "; trying again for " +
                                           to_text(worker_group::options{}.shortage_limit));
   };
   events.ended = [this, round](const worker_end& end) { is_over(round, end); };
-  events.not_started = [this, round](std::uint32_t local_rank) {
-    was_not_started(round, local_rank);
-  };
   events.children_stay = [this](const worker_group::left_behind& left) {
     const leftover_line line = children_line(left, options_.children_grace);
     outside_.say(line.level, line.text);
@@ -115,6 +109,7 @@ worker_group::events round_workers::events_of(round_number round) {
 }
 
 void round_workers::is_over(round_number round, const worker_end& end) {
+  if (!end.was_started()) return outside_.not_started(event_of(round, end, {}));
   outside_.ended(round, end);
   if (!end.lost.none()) {
     outside_.say(note_level::warning,
@@ -122,7 +117,7 @@ void round_workers::is_over(round_number round, const worker_end& end) {
                      ": ddprun's own output was not read in time");
   }
   const bool was_stopped = stopped_round_ == round;
-  if (end.status.success() || was_stopped || end.local_rank >= error_files_.size()) {
+  if (end.success() || was_stopped || end.local_rank >= error_files_.size()) {
     return explain(round, end, {});
   }
   file_reader_.read(
@@ -130,48 +125,27 @@ void round_workers::is_over(round_number round, const worker_end& end) {
       [this, round, end](const std::string& content) { explain(round, end, content); });
 }
 
-void round_workers::explain(round_number round, const worker_end& end,
-                            const std::string& error_file) {
+core::worker_ended round_workers::event_of(round_number round, const worker_end& end,
+                                           const std::string& recorded) const {
   core::worker_ended event;
   event.round = round;
   event.local_rank = end.local_rank;
-  event.success = end.status.success();
-  event.cause = cause_of(end, text_of_error_file(error_file));
+  event.success = end.success();
+  event.cause = cause_of(end, recorded);
   event.cause.round = round;
   event.cause.node = options_.node;
-  if (end.status.signal == SIGKILL) {
+  return event;
+}
+
+void round_workers::explain(round_number round, const worker_end& end,
+                            const std::string& error_file) {
+  core::worker_ended event = event_of(round, end, text_of_error_file(error_file));
+  if (end.status().signal == SIGKILL) {
     if (std::string reason = system_.oom_kills.reason(end.pid); !reason.empty()) {
       event.cause.text = std::move(reason);
     }
   }
   outside_.explained(std::move(event), end, error_file);
-}
-
-core::worker_ended round_workers::no_start(round_number round, std::uint32_t local_rank) const {
-  core::worker_ended event;
-  event.round = round;
-  event.local_rank = local_rank;
-  event.cause.round = round;
-  event.cause.node = options_.node;
-  event.cause.local_rank = local_rank;
-  event.cause.kind = cause_class::start;
-  return event;
-}
-
-void round_workers::could_not_start(round_number round, std::uint32_t local_rank,
-                                    const start_failure& why) {
-  core::worker_ended event = no_start(round, local_rank);
-  event.cause.code = why.error;
-  event.cause.text = why.describe();
-  outside_.not_started(std::move(event));
-}
-
-// Not a failure: another worker could not be started, or the round was stopped first.
-void round_workers::was_not_started(round_number round, std::uint32_t local_rank) {
-  core::worker_ended event = no_start(round, local_rank);
-  event.cause.by_our_stop = true;
-  event.cause.text = "not started, because the round was over";
-  outside_.not_started(std::move(event));
 }
 
 void round_workers::name_strays(const std::vector<pid_t>& strays) {

@@ -48,13 +48,13 @@ class round_workers {
   struct outside {
     std::function<void(note_level level, const std::string& text)> say;
     std::function<void(round_number round)> all_started;
-    // A worker has ended; its error file is not read yet.
+    // A worker that was started has ended; its error file is not read yet.
     std::function<void(round_number round, const worker_end& end)> ended;
     // Why it has ended, as far as its output, its error file (empty: none) and the kernel say.
     std::function<void(core::worker_ended event, const worker_end& end,
                        const std::string& error_file)>
         explained;
-    // A worker was not started: that is no failure unless its cause says so.
+    // A worker was not started.
     std::function<void(core::worker_ended event)> not_started;
     // The last end was reported, and the workers' last output is still available.
     std::function<void(round_number round)> all_ended;
@@ -96,9 +96,8 @@ class round_workers {
   worker_group::events events_of(round_number round);
   void is_over(round_number round, const worker_end& end);
   void explain(round_number round, const worker_end& end, const std::string& error_file);
-  core::worker_ended no_start(round_number round, std::uint32_t local_rank) const;
-  void could_not_start(round_number round, std::uint32_t local_rank, const start_failure& why);
-  void was_not_started(round_number round, std::uint32_t local_rank);
+  core::worker_ended event_of(round_number round, const worker_end& end,
+                              const std::string& recorded) const;
   void name_strays(const std::vector<pid_t>& strays);
   void remove_error_files();
 

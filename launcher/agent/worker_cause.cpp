@@ -4,6 +4,7 @@
 #include "rendezvous/base/utf8.hpp"
 
 #include <chrono>
+#include <variant>
 
 namespace ddprun::launcher {
 namespace {
@@ -32,17 +33,35 @@ bool take_failure_before_stop(cause& why, const worker_end& end) {
   return true;
 }
 
+// Not a failure unless it was tried: another worker could not be started, or the round was stopped
+// first.
+cause cause_of_no_start(const worker_end& end) {
+  cause why;
+  why.local_rank = end.local_rank;
+  why.kind = cause_class::start;
+  if (const auto* const failure = std::get_if<start_failure>(&end.how)) {
+    why.code = failure->error;
+    why.text = failure->describe();
+  } else {
+    why.by_our_stop = true;
+    why.text = "not started, because the round was over";
+  }
+  return why;
+}
+
 }  // namespace
 
 cause cause_of(const worker_end& end, const std::string& recorded) {
+  if (!end.was_started()) return cause_of_no_start(end);
+  const exit_status& status = end.status();
   cause why;
   why.rank = end.rank;
   why.local_rank = end.local_rank;
   why.process = end.pid;
-  why.kind = end.status.signal != 0 ? cause_class::signal : cause_class::exit;
-  why.code = end.status.signal != 0 ? end.status.signal : end.status.code;
+  why.kind = status.signal != 0 ? cause_class::signal : cause_class::exit;
+  why.code = status.signal != 0 ? status.signal : status.code;
   why.age = std::chrono::steady_clock::now() - end.ended_at;
-  if (end.status.success() || take_failure_before_stop(why, end)) return why;
+  if (status.success() || take_failure_before_stop(why, end)) return why;
   why.tail = end.tail;
   failure_words words = read_failure(why);
   if (!recorded.empty()) {
@@ -58,7 +77,7 @@ cause cause_of(const worker_end& end, const std::string& recorded) {
   }
   why.is_secondary = words.is_secondary;
   why.text = words.error;
-  if (end.status.core_dumped) why.text += why.text.empty() ? "core dumped" : " (core dumped)";
+  if (status.core_dumped) why.text += why.text.empty() ? "core dumped" : " (core dumped)";
   return why;
 }
 

@@ -1,4 +1,5 @@
-// Finds out from a worker's end why it has failed: how it ended, and its last output.
+// Finds out from a worker's end why it has failed: how it ended, or was not started, and its last
+// output.
 //
 // Thread rule: pure function, except for the clock.
 #pragma once

@@ -121,7 +121,7 @@ void evidence_keeper::all_started() {
 
 void evidence_keeper::note_end(round_number round, const worker_end& end) {
   const bool was_stopped = stopped_round_ == round;
-  if (!was_stopped && !end.status.success()) failed_.has_failed(round);
+  if (!was_stopped && !end.success()) failed_.has_failed(round);
   if (keeps_evidence()) failed_.note_end(end, was_stopped);
 }
 
@@ -265,7 +265,7 @@ void evidence_keeper::hear_stand(const std::string& sentence, duration still_for
 void evidence_keeper::name_hang(const worker_end& end, cause& why) const {
   const auto found = hung_.find(end.pid);
   // A worker that ended in another way was faster than our SIGKILL, and has a reason of its own.
-  if (found == hung_.end() || end.status.signal != SIGKILL) return;
+  if (found == hung_.end() || end.status().signal != SIGKILL) return;
   why.kind = cause_class::hung;
   why.code = 0;
   why.text = found->second;

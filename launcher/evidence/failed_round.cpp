@@ -38,7 +38,7 @@ void failed_round::note_end(const worker_end& end, bool was_stopped) {
   one.rank = end.rank;
   one.local_rank = end.local_rank;
   one.pid = end.pid;
-  one.end = was_stopped ? "it was stopped" : "it ended: " + end.status.describe();
+  one.end = was_stopped ? "it was stopped" : "it ended: " + end.status().describe();
   one.output_tail = end.output_tail;
   one.errors_tail = end.tail;
   ended_.push_back(std::move(one));

@@ -67,7 +67,7 @@ void timer_watch::end_by(const workers::expired_timer& timer) {
 // rank that fails meanwhile for a reason of its own is the better root cause.
 void timer_watch::name_timer(const worker_end& end, cause& why) const {
   const auto found = expired_.find(end.pid);
-  if (found == expired_.end() || !is_by(end.status, found->second.number)) return;
+  if (found == expired_.end() || !is_by(end.status(), found->second.number)) return;
   why.text = found->second.text;
   why.is_secondary = true;
 }

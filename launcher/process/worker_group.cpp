@@ -281,7 +281,7 @@ void worker_group::state::attach(workers::place place, workers::output_pipe whic
 
 void worker_group::state::on_exit(workers::place place, exit_status status) {
   worker& one = workers[place];
-  one.end.status = status;
+  one.end.how = status;
   one.end.ended_at = std::chrono::steady_clock::now();
   for (int index = 0; index < 2; ++index)
     one.held_back[index] = mux.waited(one.sources[index]);
@@ -291,8 +291,7 @@ void worker_group::state::on_exit(workers::place place, exit_status status) {
 // The end of a stopped worker is not reported anywhere, so a plain SIGTERM will do.
 void worker_group::state::on_left(workers::place place) {
   worker& one = workers[place];
-  one.end.status = {};
-  one.end.status.signal = SIGTERM;
+  one.end.how = exit_status{0, SIGTERM};
   one.end.ended_at = std::chrono::steady_clock::now();
   hear(workers::left{place});
 }
@@ -433,30 +432,31 @@ void worker_group::state::apply(const workers::tell_all_ended&) {
   });
 }
 
-void worker_group::state::apply(const workers::tell_start_failed& effect) {
-  const std::uint32_t local_rank = workers[effect.worker].command.local_rank;
-  words.push_back([local_rank, why = effect.why](const events& to) {
-    if (to.start_failed) to.start_failed(local_rank, why);
+void worker_group::state::tell_end(workers::place place) {
+  worker& one = workers[place];
+  one.end.local_rank = one.command.local_rank;
+  one.end.rank = one.command.rank;
+  words.push_back([end = one.end](const events& to) {
+    if (to.ended) to.ended(end);
   });
 }
 
+void worker_group::state::apply(const workers::tell_start_failed& effect) {
+  workers[effect.worker].end.how = effect.why;
+  tell_end(effect.worker);
+}
+
 void worker_group::state::apply(const workers::tell_not_started& effect) {
-  const std::uint32_t local_rank = workers[effect.worker].command.local_rank;
-  words.push_back([local_rank](const events& to) {
-    if (to.not_started) to.not_started(local_rank);
-  });
+  workers[effect.worker].end.how = not_tried();
+  tell_end(effect.worker);
 }
 
 void worker_group::state::apply(const workers::tell_ended& effect) {
   worker& one = workers[effect.worker];
-  one.end.local_rank = one.command.local_rank;
-  one.end.rank = one.command.rank;
   one.end.pid = one.pid;
   one.end.tail = one.errors_tail.text();
   one.end.output_tail = one.output_tail.text();
-  words.push_back([end = one.end](const events& to) {
-    if (to.ended) to.ended(end);
-  });
+  tell_end(effect.worker);
 }
 
 }  // namespace ddprun::launcher

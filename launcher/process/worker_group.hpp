@@ -42,6 +42,7 @@
 #include "launcher/process/spawner.hpp"
 #include "launcher/process/stray_reaper.hpp"
 #include "launcher/process/worker_group_machine.hpp"
+#include "rendezvous/base/error.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -49,6 +50,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace ddprun::launcher {
@@ -63,18 +65,30 @@ struct worker_command {
   log_route errors;
 };
 
-// How a started worker ended.
+// It was not tried to start that worker: an earlier one could not be, or a signal came first.
+struct not_tried {};
+
+// How a worker of a round has ended. Of one that was not started, only the first three are known.
 struct worker_end {
   std::uint32_t local_rank = 0;
   std::uint32_t rank = 0;
+  // How its process has ended, or why there was none.
+  std::variant<exit_status, start_failure, not_tried> how;
   pid_t pid = -1;
-  exit_status status;
   std::chrono::steady_clock::time_point ended_at;  // of the process, not its pipes
   std::string tail;         // the last 4 KiB of its standard error, valid UTF-8
   std::string output_tail;  // of its standard output, likewise
   // `tail` when it was first signalled; empty: it never was.
   std::string tail_before_stop;
   log::output_loss lost;  // of its output, because ours was not read in time
+
+  bool was_started() const { return std::holds_alternative<exit_status>(how); }
+  bool success() const { return was_started() && status().success(); }
+  // Only of a worker that was started.
+  const exit_status& status() const {
+    DDPRUN_ASSERT(was_started());
+    return *std::get_if<exit_status>(&how);
+  }
 };
 
 class worker_group {
@@ -93,17 +107,14 @@ class worker_group {
     std::vector<std::string> processes;  // "rsync (4711)", when they were seen
   };
 
-  // For each command, exactly one of start_failed, not_started and ended is called.
   struct events {
     std::function<void()> all_started;  // all programs were executed
-    // A worker could not be started, and no further one is. Running workers go on until a stop.
-    std::function<void(std::uint32_t local_rank, const start_failure&)> start_failed;
     // A resource is short, and it tries again. Once for each stretch of shortage.
     std::function<void(const start_failure&)> short_of;
-    // Not tried because of an earlier failure or signal.
-    std::function<void(std::uint32_t local_rank)> not_started;
+    // Once for each command. If a worker could not be started, no further one is; running workers
+    // go on until a stop.
     std::function<void(const worker_end&)> ended;
-    std::function<void()> all_ended;  // once, after the last of the three
+    std::function<void()> all_ended;  // once, after the last of these
     // A second after they were left behind, and when they are killed or left alone.
     std::function<void(const left_behind&)> children_stay;
     // These strays have survived SIGKILL for `stray_limit`. At most once.

@@ -77,6 +77,7 @@ struct worker_group::state : std::enable_shared_from_this<worker_group::state> {
   void attach(workers::place place, workers::output_pipe which, unique_fd pipe);
   void on_exit(workers::place place, exit_status status);
   void on_left(workers::place place);
+  void tell_end(workers::place place);
 
   boost::asio::any_io_executor executor;
   spawner& spawner_;

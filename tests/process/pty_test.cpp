@@ -30,7 +30,7 @@ TEST_CASE("a worker finds its terminal, with its size, and its bytes come as it 
   process_fixture fixture;
   const auto ends = fixture.run_group({on_terminal(
       "test -t 1 && test -t 2 && stty size <&1; printf 'a\\nb\\r\\n\\tc\\377\\n'; echo bad >&2")});
-  CHECK(ends.at(0).status.success());
+  CHECK(ends.at(0).status().success());
   CHECK(ends.at(0).tail == "bad\n");
   CHECK(fixture.output() == "24 80\na\nb\r\n\tc\xff\n");
   CHECK(fixture.errors() == "bad\n");
@@ -39,7 +39,7 @@ TEST_CASE("a worker finds its terminal, with its size, and its bytes come as it 
 TEST_CASE("no word of a worker on a terminal is lost at its end, and that is one") {
   process_fixture fixture;
   const auto ends = fixture.run_group({on_terminal("seq 200000; printf last; exit 3")});
-  CHECK(ends.at(0).status.code == 3);
+  CHECK(ends.at(0).status().code == 3);
   CHECK(fixture.output() == numbers(200000) + "last");
 }
 

@@ -35,8 +35,8 @@ TEST_CASE("without descriptors a worker is tried again, and starts when there ar
   CHECK(fixture.all_started);
   CHECK(fixture.shortages.size() == 1);
   CHECK(!fixture.failure);
-  CHECK(fixture.ends.at(0).status.success());
-  CHECK(fixture.ends.at(1).status.code == 3);
+  CHECK(fixture.ends.at(0).status().success());
+  CHECK(fixture.ends.at(1).status().code == 3);
   CHECK(fixture.output() == "[a:0] one\n");
 }
 

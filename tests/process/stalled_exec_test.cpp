@@ -55,7 +55,7 @@ TEST_CASE("an exec that hangs does not hold up the loop, and goes on when it can
   CHECK(!fixture.all_started);
   stalled.let_go();
   fixture.run_until([&] { return fixture.all_started && fixture.ends.size() == 2; });
-  CHECK(fixture.ends.at(1).status.describe() == "exit code 3");
+  CHECK(fixture.ends.at(1).status().describe() == "exit code 3");
   group.kill();
   fixture.run_until([&] { return fixture.all_ended; });
   CHECK(fixture.output() == "ran\n");
@@ -72,8 +72,8 @@ TEST_CASE("a signal while an exec hangs reaches the others at once, and nothing 
     group.signal(signal);
     fixture.run_until([&] { return fixture.all_ended; });
     // There is one report for each of them: two were started, two were not.
-    CHECK(fixture.ends.at(0).status.signal == signal);
-    CHECK(fixture.ends.at(1).status.signal == SIGKILL);
+    CHECK(fixture.ends.at(0).status().signal == signal);
+    CHECK(fixture.ends.at(1).status().signal == SIGKILL);
     CHECK(fixture.ends.size() == 2);
     CHECK(fixture.not_started == std::vector<std::uint32_t>{2, 3});
     CHECK(!fixture.all_started);

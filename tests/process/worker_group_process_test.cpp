@@ -55,11 +55,11 @@ TEST_CASE("workers of a group start, print whole lines with prefixes, and end") 
   });
   REQUIRE(ends.size() == 3);
   CHECK(fixture.all_started);
-  CHECK(ends.at(0).status.success());
+  CHECK(ends.at(0).status().success());
   CHECK(ends.at(0).tail == "two\n");
-  CHECK(ends.at(1).status.describe() == "exit code 3");
-  CHECK(ends.at(2).status.signal == SIGSEGV);
-  CHECK(ends.at(2).status.signal == SIGSEGV);
+  CHECK(ends.at(1).status().describe() == "exit code 3");
+  CHECK(ends.at(2).status().signal == SIGSEGV);
+  CHECK(ends.at(2).status().signal == SIGSEGV);
   const std::string output = fixture.output();
   CHECK(output.find("[a:0] one\n") != std::string::npos);
   CHECK(output.find("[a:1] no newline\n") != std::string::npos);
@@ -117,7 +117,7 @@ TEST_CASE("a child that does not end is killed when the moment is over") {
   process_fixture fixture;
   const auto ends = fixture.run_group({fixture.shell("sleep 1000 & echo $! >&2; exit 0", 0, "")},
                                       {std::chrono::milliseconds(50)});
-  CHECK(ends.at(0).status.success());
+  CHECK(ends.at(0).status().success());
   CHECK(!runs(std::stoi(ends.at(0).tail)));
 }
 
@@ -140,8 +140,8 @@ TEST_CASE("a signal reaches every process of every group") {
   CHECK(group.live().size() == 2);
   group.signal(SIGTERM);
   fixture.run_until([&] { return fixture.all_ended; });
-  CHECK(fixture.ends.at(0).status.describe() == "killed by SIGTERM");
-  CHECK(fixture.ends.at(1).status.describe() == "exit code 7");
+  CHECK(fixture.ends.at(0).status().describe() == "killed by SIGTERM");
+  CHECK(fixture.ends.at(1).status().describe() == "exit code 7");
   CHECK(group.live().empty());
 }
 
@@ -184,7 +184,7 @@ TEST_CASE("a worker that ignores SIGTERM is killed by kill") {
   group.signal(SIGTERM);
   group.kill();
   fixture.run_until([&] { return fixture.all_ended; });
-  CHECK(fixture.ends.at(0).status.describe() == "killed by SIGKILL");
+  CHECK(fixture.ends.at(0).status().describe() == "killed by SIGKILL");
 }
 
 TEST_CASE("a later worker that cannot start leaves the earlier ones to the agent") {

@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <variant>
 #include <vector>
 
 namespace ddprun::launcher {
@@ -88,10 +89,8 @@ struct process_fixture {
                             worker_group::options options = {}) {
     worker_group::events events;
     events.all_started = [this] { all_started = true; };
-    events.start_failed = [this](std::uint32_t, const start_failure& why) { failure = why; };
     events.short_of = [this](const start_failure& why) { shortages.push_back(why); };
-    events.not_started = [this](std::uint32_t local_rank) { not_started.push_back(local_rank); };
-    events.ended = [this](const worker_end& end) { ends[end.local_rank] = end; };
+    events.ended = [this](const worker_end& end) { note_end(end); };
     events.all_ended = [this] { all_ended = true; };
     all_started = all_ended = false;
     ends.clear();
@@ -99,6 +98,16 @@ struct process_fixture {
     group = std::make_unique<worker_group>(io.get_executor(), spawn, *mux, guard, strays, options);
     group->start(std::move(commands), std::move(events));
     return *group;
+  }
+
+  void note_end(const worker_end& end) {
+    if (end.was_started()) {
+      ends[end.local_rank] = end;
+    } else if (const auto* const why = std::get_if<start_failure>(&end.how)) {
+      failure = *why;
+    } else {
+      not_started.push_back(end.local_rank);
+    }
   }
 
   std::map<std::uint32_t, worker_end> run_group(std::vector<worker_command> commands,
@@ -132,8 +141,8 @@ struct process_fixture {
   bool all_ended = false;
   std::optional<start_failure> failure;
   std::vector<start_failure> shortages;
-  std::map<std::uint32_t, worker_end> ends;
-  std::vector<std::uint32_t> not_started;
+  std::map<std::uint32_t, worker_end> ends;  // of those that were started
+  std::vector<std::uint32_t> not_started;    // and not tried to
 };
 
 }  // namespace ddprun::launcher

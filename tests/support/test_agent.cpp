@@ -126,14 +126,15 @@ int main(int argc, char** argv) {
       out.push(log::output_stream::output, "worker " + std::to_string(one.pid) + "\n");
     }
   };
-  events.start_failed = [&](std::uint32_t, const start_failure& failure) {
-    out.say(failure.describe() + "\n");
-    code = 1;
-  };
   events.ended = [&](const worker_end& end) {
-    out.say("end: " + std::to_string(end.local_rank) + " " + end.status.describe() +
+    if (const auto* const failure = std::get_if<start_failure>(&end.how)) {
+      out.say(failure->describe() + "\n");
+      code = 1;
+    }
+    if (!end.was_started()) return;
+    const exit_status& how = end.status();
+    out.say("end: " + std::to_string(end.local_rank) + " " + how.describe() +
             (end.lost.none() ? "" : ", lost " + end.lost.describe()) + "\n");
-    const exit_status& how = end.status;
     if (!how.success()) code = how.signal != 0 ? 128 + how.signal : how.code;
   };
   events.all_ended = [&] { io.stop(); };

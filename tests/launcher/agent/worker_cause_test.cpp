@@ -2,6 +2,7 @@
 
 #include "tests/support/catch.hpp"
 
+#include <cerrno>
 #include <csignal>
 
 using namespace ddprun;
@@ -17,7 +18,7 @@ std::string raised(const std::string& error) {
 worker_end stopped(const std::string& said_before) {
   worker_end end;
   end.rank = 2;
-  end.status.signal = SIGTERM;
+  end.how = exit_status{0, SIGTERM};
   end.tail_before_stop = said_before;
   end.tail = said_before + "handler: got SIGTERM\n";
   return end;
@@ -49,7 +50,7 @@ TEST_CASE("a worker that was stopped at work, or by what others did, was not") {
 
 TEST_CASE("what @record has kept counts more than what was printed") {
   worker_end end;
-  end.status.code = 1;
+  end.how = exit_status{1};
   end.tail = gone;
   CHECK(cause_of(end, "").is_secondary);
   const cause why = cause_of(end, raised("KeyError: 'x'"));
@@ -61,7 +62,7 @@ TEST_CASE("what @record has kept counts more than what was printed") {
 
 TEST_CASE("a sentence in the error file is told where there is no exception") {
   worker_end end;
-  end.status.code = 3;
+  end.how = exit_status{3};
   end.tail = "the last word\n";
   const cause why = cause_of(end, "the data set is empty\nsee the manual\n");
   CHECK(why.text == "the data set is empty");
@@ -69,4 +70,21 @@ TEST_CASE("a sentence in the error file is told where there is no exception") {
   CHECK(cause_of(end, std::string(1000, 'x')).text == std::string(200, 'x'));
   end.tail = raised("KeyError: 'x'");
   CHECK(cause_of(end, "the data set is empty").text == "KeyError: 'x'");
+}
+
+TEST_CASE("a worker that could not be started is a failure, and one that was not tried is none") {
+  worker_end end;
+  end.local_rank = 3;
+  end.how = start_failure{start_stage::exec, ENOENT, "./train", {}, false, false};
+  const cause failed = cause_of(end, "");
+  CHECK(failed.kind == cause_class::start);
+  CHECK(failed.local_rank == 3U);
+  CHECK(failed.code == ENOENT);
+  CHECK(failed.text == "cannot execute ./train: No such file or directory (stage: exec)");
+  CHECK_FALSE(failed.by_our_stop);
+  end.how = not_tried();
+  const cause spared = cause_of(end, "");
+  CHECK(spared.kind == cause_class::start);
+  CHECK(spared.code == 0);
+  CHECK(spared.by_our_stop);
 }

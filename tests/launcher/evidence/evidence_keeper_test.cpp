@@ -31,7 +31,7 @@ struct asked_round {
     keeper.all_started();
     worker_end end;
     end.pid = 4711;
-    end.status.code = exit_code;
+    end.how = exit_status{exit_code};
     keeper.note_end(1, end);
     if (!is_asked_before_all_run) keeper.hear_failure(1, true);
     end.rank = end.local_rank = 1;

@@ -20,7 +20,7 @@ worker_end end_of(std::uint32_t rank, int code, const std::string& errors) {
   worker_end end;
   end.rank = end.local_rank = rank;
   end.pid = 4711 + static_cast<pid_t>(rank);
-  end.status.code = code;
+  end.how = exit_status{code};
   end.tail = errors;
   return end;
 }

@@ -61,7 +61,7 @@ struct timed_node {
   cause why_it_ended(int signal) const {
     worker_end end;
     end.pid = timed_worker;
-    end.status.signal = signal;
+    end.how = exit_status{0, signal};
     cause why;
     watch->name_timer(end, why);
     return why;

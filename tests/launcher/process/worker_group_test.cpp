@@ -45,14 +45,11 @@ struct group_fixture {
   void start(std::vector<worker_command> given) {
     worker_group::events events;
     events.all_started = [this] { say("all started"); };
-    events.start_failed = [this](std::uint32_t rank, const start_failure&) {
-      say("failed " + std::to_string(rank));
-    };
     events.short_of = [this](const start_failure&) { say("short"); };
-    events.not_started = [this](std::uint32_t rank) { say("not started " + std::to_string(rank)); };
     events.ended = [this](const worker_end& end) {
-      ends.push_back(end);
-      say("ended " + std::to_string(end.local_rank));
+      if (end.was_started()) ends.push_back(end);
+      const char* const how[] = {"ended ", "failed ", "not started "};
+      say(how[end.how.index()] + std::to_string(end.local_rank));
     };
     events.all_ended = [this] { say("all ended"); };
     group->start(std::move(given), std::move(events));
@@ -114,7 +111,7 @@ TEST_CASE("worker group: each worker is spawned with what it was given, and told
   CHECK(fixture.ends[0].local_rank == 11);
   CHECK(fixture.ends[0].rank == 21);
   CHECK(fixture.ends[0].pid == live[1].pid);
-  CHECK(fixture.ends[0].status.code == 3);
+  CHECK(fixture.ends[0].status().code == 3);
   CHECK(fixture.ends[0].tail == "why\n");
   CHECK(fixture.group->live().size() == 1);
   fixture.system.end(live[0].pid, {});
