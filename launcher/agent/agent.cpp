@@ -54,7 +54,11 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                 [this](const std::string& line) { say(note_level::warning, line); }),
       guardian_beat_(context_.get_executor(), guardian_, options_.settings.timing.isolation_limit),
       reaper_(context_.get_executor(), spawner_),
-      timer_(context_),
+      deadline_(context_.get_executor(), {[this](duration by) {
+                                            step(core::agent_loop_was_late{by});
+                                            notice_strike();
+                                          },
+                                          [this] { feed(core::agent_time_passed{}); }}),
       progress_timer_(context_),
       socket_thread_([this](const std::string& text) {
         boost::asio::post(context_, [this, text] { say(note_level::error, "service: " + text); });
@@ -198,7 +202,7 @@ void agent::start_machine() {
   machine_->start(std::chrono::steady_clock::now(), effects);
   for (const core::agent_effect& effect : effects)
     std::visit([this](const auto& each) { apply(each); }, effect);
-  arm_timer();
+  deadline_.arm(machine_->next_deadline());
   warn_of_node(false);
   report_progress(progress_interval);
 }
@@ -258,17 +262,8 @@ void agent::hear_service(const core::agent_event& event) {
 }
 
 void agent::feed(const core::agent_event& event) {
-  notice_lateness();
+  deadline_.notice();
   step(event);
-}
-
-// Called before all other events of this turn: messages that waited while the loop stood still must
-// count neither against their senders nor against this node.
-void agent::notice_lateness() {
-  const auto late = lateness_.notice(std::chrono::steady_clock::now());
-  if (!late) return;
-  step(core::agent_loop_was_late{*late});
-  notice_strike();
 }
 
 void agent::notice_strike() {
@@ -292,35 +287,7 @@ void agent::step(const core::agent_event& event) {
   for (const core::agent_effect& effect : now)
     std::visit([this](const auto& each) { apply(each); }, effect);
   if (!limit) guardian_beat_.allow_until(limit);
-  if (!exit_code_) arm_timer();
-}
-
-void agent::arm_timer() {
-  const std::optional<time_point> due = machine_->next_deadline();
-  // Of a deadline that stays, too: else the loop is late from now on, however soon it turns. One
-  // that has passed during the effects of this step stays expected, and the loop is late.
-  if (!due) {
-    lateness_.expect_nothing();
-  } else if (const auto now = std::chrono::steady_clock::now(); due != armed_for_ || *due > now) {
-    lateness_.expect(std::max(*due, now));
-  }
-  if (due == armed_for_) return;
-  armed_for_ = due;
-  timer_.cancel();
-  if (!due) return;
-  timer_.expires_at(*due);
-  timer_.async_wait([this, due = *due](boost::system::error_code error) {
-    // A wake-up that was queued before the timer was set again is not for this deadline.
-    if (error || armed_for_ != due) return;
-    armed_for_.reset();
-    notice_lateness();
-    lateness_.expect(std::chrono::steady_clock::now());
-    // Messages that have arrived meanwhile must be handled before a deadline counts against their
-    // sender: the loop polls the sockets once between this handler and the next.
-    boost::asio::post(context_, [this] {
-      boost::asio::post(context_, [this] { feed(core::agent_time_passed{}); });
-    });
-  });
+  if (!exit_code_) deadline_.arm(machine_->next_deadline());
 }
 
 // Reports that a wait goes on, and for what: in a log at growing intervals, on a terminal each
@@ -368,7 +335,7 @@ void agent::leave_in_order(const core::leave& effect) {
   const bool was_drained = effect.why == core::leave_reason::drained;
   if (effect.exit_code == 0 && was_drained) exit_code_ = options_.drain_exit_code;
   reporter_->tell_leaving(effect);
-  timer_.cancel();
+  deadline_.stop();
   progress_timer_.cancel();
   tether_.drop();
   spawners_->end_survivors(machine_->timing().stop_grace, [this] { say_goodbye(); });

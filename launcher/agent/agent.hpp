@@ -10,6 +10,7 @@
 
 #include "launcher/agent/daemon_finder.hpp"
 #include "launcher/agent/event_listeners.hpp"
+#include "launcher/agent/loop_deadline.hpp"
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/round_workers.hpp"
 #include "launcher/agent/run_reporter.hpp"
@@ -33,7 +34,6 @@
 #include "launcher/process/stray_reaper.hpp"
 #include "launcher/process/timer_watch.hpp"
 #include "rendezvous/base/environment_map.hpp"
-#include "rendezvous/base/lateness_watch.hpp"
 #include "rendezvous/client/daemon_session.hpp"
 #include "rendezvous/client/tether_client.hpp"
 #include "rendezvous/core/agent/agent_machine.hpp"
@@ -111,10 +111,8 @@ class agent {
   void warn_of_node(bool waits);
   bool show_wait(const std::string& why);
   void feed(const core::agent_event& event);
-  void notice_lateness();
   void notice_strike();
   void step(const core::agent_event& event);
-  void arm_timer();
   void hear_end_signal(int signal);
   void leave_in_order(const core::leave& effect);
   void say_goodbye();
@@ -189,7 +187,7 @@ class agent {
   guardian guardian_;
   guardian_beat guardian_beat_;
   stray_reaper reaper_;
-  boost::asio::steady_timer timer_;           // the machine's next deadline
+  loop_deadline deadline_;                    // the machine's next one
   boost::asio::steady_timer progress_timer_;  // the next message about a wait
 
   socket_thread socket_thread_;
@@ -207,8 +205,6 @@ class agent {
   std::optional<core::agent> machine_;
   std::optional<core::agent::worker_group_rank>
       told_group_rank_;  // what the guardian knows, if the daemon is here
-  std::optional<time_point> armed_for_;
-  lateness_watch lateness_;
   round_number tether_round_ = 0;
   std::unique_ptr<evidence::evidence_keeper> evidence_;
   std::unique_ptr<survivors::spawner_chain> spawners_;
