@@ -15,8 +15,7 @@
 
 #include <boost/asio/post.hpp>
 
-#include <algorithm>
-#include <csignal>
+#include <chrono>
 #include <time.h>
 #include <unistd.h>
 #include <utility>
@@ -28,10 +27,8 @@ namespace {
 constexpr auto goodbye_limit = std::chrono::seconds(1);
 // Other agents that leave together with this one are gone by then, and need no message.
 constexpr auto departure_expected = std::chrono::milliseconds(300);
-// When a wait is reported again; doubled each time up to the larger one.
+// When a wait is reported for the first time.
 constexpr auto progress_interval = std::chrono::seconds(2);
-constexpr auto live_interval = std::chrono::seconds(1);
-constexpr auto progress_interval_max = std::chrono::seconds(30);
 
 }  // namespace
 
@@ -152,16 +149,6 @@ int agent::run() {
   return exit_code_.value_or(1);
 }
 
-void agent::answer_probes() {
-  if (options_.health_port == 0) return;
-  const error_code error = health_.open(options_.health_port);
-  if (error) {
-    say(note_level::error, "no probe can be answered on port " +
-                               std::to_string(options_.health_port) +
-                               " (--health-port): " + error.message() + "; this agent goes on");
-  }
-}
-
 void agent::find_daemon() {
   daemon_search search;
   search.endpoint = options_.endpoint;
@@ -185,6 +172,14 @@ void agent::find_daemon() {
     if (!options_.more_ports.empty()) options_.endpoint.port = place.port;
     start_machine();
   });
+}
+
+void agent::end_without_daemon(const daemon_place& where) {
+  say(note_level::error, where.problem);
+  exit_code_ = where.exit_code;
+  why_it_left_ = core::leave_reason::unmet;
+  reporter_->tell_end_before_start(where.exit_code, where.problem);
+  after_goodbye();
 }
 
 void agent::start_machine() {
@@ -288,32 +283,6 @@ void agent::step(const core::agent_event& event) {
     std::visit([this](const auto& each) { apply(each); }, effect);
   if (!limit) guardian_beat_.allow_until(limit);
   if (!exit_code_) deadline_.arm(machine_->next_deadline());
-}
-
-// Reports that a wait goes on, and for what: in a log at growing intervals, on a terminal each
-// second. While the workers run and the daemon answers, there is nothing to report.
-void agent::report_progress(duration after) {
-  progress_timer_.expires_after(after);
-  progress_timer_.async_wait([this, after](boost::system::error_code error) {
-    if (error || exit_code_ || !machine_) return;
-    warn_of_node(false);
-    const bool at_work = machine_->phase() == member_phase::running;
-    if (!at_work || !session_.is_connected()) {
-      const std::string why = machine_->why(std::chrono::steady_clock::now());
-      if (show_wait(why)) return report_progress(live_interval);
-      say(note_level::info, why);
-    }
-    report_progress(std::min<duration>(2 * after, progress_interval_max));
-  });
-}
-
-// On a terminal, replaces the line that was shown before.
-bool agent::show_wait(const std::string& why) {
-  const auto size = own_terminal::size_of(log::output_stream::errors);
-  if (!size || !writer_.can_redraw()) return false;
-  const auto line = console_.state_line(why, size->columns);
-  if (line) writer_.show_state(*line);
-  return line.has_value();
 }
 
 void agent::hear_end_signal(int signal) {

@@ -107,38 +107,37 @@ class agent {
   void brief_guardian();
   void hear(std::shared_ptr<const daemon_message> message);
   void hear_service(const core::agent_event& event);
-  void report_progress(duration after);
-  void warn_of_node(bool waits);
-  bool show_wait(const std::string& why);
+  void hear_end_signal(int signal);
   void feed(const core::agent_event& event);
   void notice_strike();
   void step(const core::agent_event& event);
-  void hear_end_signal(int signal);
   void leave_in_order(const core::leave& effect);
   void say_goodbye();
   void after_goodbye();
-  void finish_output();
-  void resize_terminals();
-  void answer_probes();
 
-  // agent_words.cpp: messages for people, --on-event and Kubeflow.
+  // agent_words.cpp: messages for people, and what is added to a report.
   void say(note_level level, const std::string& text);
+  void warn_of_node(bool waits);
+  void report_progress(duration after);
+  bool show_wait(const std::string& why);
   void tell_round(const core::start_workers& effect, const std::vector<worker_command>& commands);
   void hear_report(const round_report& report);
   std::string output_of(const round_report& report) const;
-  std::unique_ptr<hook_runner> make_hook(const std::string& name, const std::string& command,
-                                         duration limit);
+  void finish_output();
 
   // agent_parts.cpp: wires the parts.
   void start_listeners();
+  std::unique_ptr<hook_runner> make_hook(const std::string& name, const std::string& command,
+                                         duration limit);
   void start_reporter();
   void start_signals();
+  void answer_probes();
   void start_health();
   void start_evidence();
   std::optional<warm::warm_options> warm_spares();
   void start_spawners();
-  void start_vault();
   void start_round_workers();
+  void start_vault();
   void start_timers();
   void start_nccl();
 
@@ -166,6 +165,7 @@ class agent {
   void apply(const core::leave& effect);
   std::string choose_gloo_interface(const assignment& assigned);
   std::string as_seen_here(const std::string& master_address) const;
+  void resize_terminals();
   void workers_run(round_number round);
   void worker_is_over(round_number round, const worker_end& end);
   void worker_is_explained(core::worker_ended event, const worker_end& end,

@@ -79,6 +79,16 @@ void agent::start_reporter() {
                                              std::move(given));
 }
 
+void agent::answer_probes() {
+  if (options_.health_port == 0) return;
+  const error_code error = health_.open(options_.health_port);
+  if (error) {
+    say(note_level::error, "no probe can be answered on port " +
+                               std::to_string(options_.health_port) +
+                               " (--health-port): " + error.message() + "; this agent goes on");
+  }
+}
+
 void agent::start_health() {
   if (!options_.checks_node && options_.health.command.empty()) return;
   std::unique_ptr<hook_runner> command;

@@ -5,6 +5,9 @@
 #include "launcher/report/round_box.hpp"
 #include "launcher/vault/node_vault.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,18 +19,13 @@ namespace {
 constexpr auto output_limit = std::chrono::seconds(60);
 constexpr auto output_limit_after_signal = std::chrono::seconds(10);
 
+constexpr auto live_interval = std::chrono::seconds(1);
+constexpr auto progress_interval_max = std::chrono::seconds(30);
+
 }  // namespace
 
 void agent::say(note_level level, const std::string& text) {
   console_.say(level, text);
-}
-
-void agent::end_without_daemon(const daemon_place& where) {
-  say(note_level::error, where.problem);
-  exit_code_ = where.exit_code;
-  why_it_left_ = core::leave_reason::unmet;
-  reporter_->tell_end_before_start(where.exit_code, where.problem);
-  after_goodbye();
 }
 
 // The node is checked while the daemon is dialled; warnings are printed before the first round.
@@ -38,6 +36,32 @@ void agent::warn_of_node(bool waits) {
   identity_.look_at_node = nullptr;
   for (const std::string& warning : *warnings)
     say(note_level::warning, warning);
+}
+
+// Reports that a wait goes on, and for what: in a log at intervals that double, on a terminal each
+// second. While the workers run and the daemon answers, there is nothing to report.
+void agent::report_progress(duration after) {
+  progress_timer_.expires_after(after);
+  progress_timer_.async_wait([this, after](boost::system::error_code error) {
+    if (error || exit_code_ || !machine_) return;
+    warn_of_node(false);
+    const bool at_work = machine_->phase() == member_phase::running;
+    if (!at_work || !session_.is_connected()) {
+      const std::string why = machine_->why(std::chrono::steady_clock::now());
+      if (show_wait(why)) return report_progress(live_interval);
+      say(note_level::info, why);
+    }
+    report_progress(std::min<duration>(2 * after, progress_interval_max));
+  });
+}
+
+// On a terminal, replaces the line that was shown before.
+bool agent::show_wait(const std::string& why) {
+  const auto size = own_terminal::size_of(log::output_stream::errors);
+  if (!size || !writer_.can_redraw()) return false;
+  const auto line = console_.state_line(why, size->columns);
+  if (line) writer_.show_state(*line);
+  return line.has_value();
 }
 
 void agent::tell_round(const core::start_workers& effect,
