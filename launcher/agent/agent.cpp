@@ -1,6 +1,7 @@
 #include "launcher/agent/agent.hpp"
 
 #include "launcher/agent/own_job.hpp"
+#include "launcher/agent/worker_environment.hpp"
 #include "launcher/evidence/evidence_keeper.hpp"
 #include "launcher/survivors/spawner_chain.hpp"
 #include "launcher/vault/node_vault.hpp"
@@ -73,7 +74,7 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
       session_(context_.get_executor(),
                {[this](std::string own_address) {
                   brief_guardian();
-                  own_address_ = own_address;
+                  addresses_.seen_by_daemon(own_address);
                   feed(core::daemon_connected{std::move(own_address), finder_->embedded().hosts()});
                 },
                 [this](std::shared_ptr<const daemon_message> message) { hear(std::move(message)); },
@@ -87,7 +88,9 @@ agent::agent(launch_options options, agent_identity identity, environment_map en
                  feed(core::tether_disconnected{tether_round_, std::move(text)});
                }}),
       health_(context_.get_executor()),
-      gloo_(context_.get_executor()) {
+      addresses_(context_.get_executor(),
+                 {options_.local_address, options_.is_static ? options_.endpoint.host : "",
+                  find_variable(environment_, gloo_interface_variable) == nullptr}) {
   // The spawner has seen the limit as it was: the workers get that one.
   net::raise_descriptor_limit();
   log_files_.on_word([this](const std::string& text) {
@@ -114,8 +117,7 @@ int agent::run() {
   start_timers();
   start_signals();
   answer_probes();
-  // A name service may take seconds, so ask it long before workers need the answer.
-  if (options_.settings.nodes_max > 1) gloo_.look_up();
+  if (options_.settings.nodes_max > 1) addresses_.look_up();
   find_daemon();
   // Posted, so that they start while the daemon opens its port.
   boost::asio::post(context_, [this] {

@@ -11,6 +11,7 @@
 #include "launcher/agent/daemon_finder.hpp"
 #include "launcher/agent/event_listeners.hpp"
 #include "launcher/agent/loop_deadline.hpp"
+#include "launcher/agent/node_addresses.hpp"
 #include "launcher/agent/round_service.hpp"
 #include "launcher/agent/round_workers.hpp"
 #include "launcher/agent/run_reporter.hpp"
@@ -19,9 +20,7 @@
 #include "launcher/cli/options.hpp"
 #include "launcher/log/log_mux.hpp"
 #include "launcher/nccl/nccl_opening.hpp"
-#include "launcher/network/gloo_interface.hpp"
 #include "launcher/network/health_port.hpp"
-#include "launcher/network/own_addresses.hpp"
 #include "launcher/node/node_health.hpp"
 #include "launcher/output/console.hpp"
 #include "launcher/output/log_folder.hpp"
@@ -163,8 +162,6 @@ class agent {
   void apply(const core::end_survivors& effect);
   void apply(const core::agent_note& effect);
   void apply(const core::leave& effect);
-  std::string choose_gloo_interface(const assignment& assigned);
-  std::string as_seen_here(const std::string& master_address) const;
   void resize_terminals();
   void workers_run(round_number round);
   void worker_is_over(round_number round, const worker_end& end);
@@ -187,6 +184,7 @@ class agent {
   guardian guardian_;
   guardian_beat guardian_beat_;
   stray_reaper reaper_;
+  oom_watch oom_kills_;
   loop_deadline deadline_;                    // the machine's next one
   boost::asio::steady_timer progress_timer_;  // the next message about a wait
 
@@ -199,8 +197,7 @@ class agent {
   std::unique_ptr<nccl_opening> nccl_;  // none: this node makes no ids
 
   health_port health_;
-  gloo_interface gloo_;
-  std::string own_address_;      // as the daemon sees it
+  node_addresses addresses_;
   std::size_t round_needs_ = 0;  // connections of the round that is open here
   std::optional<core::agent> machine_;
   std::optional<core::agent::worker_group_rank>
@@ -210,7 +207,6 @@ class agent {
   std::unique_ptr<survivors::spawner_chain> spawners_;
   std::unique_ptr<vault::node_vault> vault_;
   std::unique_ptr<round_workers> workers_;
-  oom_watch oom_kills_;
   std::unique_ptr<timer_watch> timers_;
   std::unique_ptr<signal_watch> signals_;
   std::unique_ptr<event_listeners> listeners_;

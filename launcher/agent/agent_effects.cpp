@@ -59,16 +59,10 @@ void agent::apply(const core::close_service& effect) {
   if (nccl_) nccl_->drop();
 }
 
-// In the static rendezvous the user gave each node the leader's address. The node uses that one, as
-// torchrun does, because the first node may have been given "localhost".
-std::string agent::as_seen_here(const std::string& master_address) const {
-  return options_.is_static ? options_.endpoint.host : master_address;
-}
-
 void agent::apply(const core::dial_tether& effect) {
   service_->let_go_of_port();
   tether_round_ = effect.round;
-  tether_.dial(as_seen_here(effect.address), effect.port, effect.delay, effect.hello);
+  tether_.dial(addresses_.of_leader(effect.address), effect.port, effect.delay, effect.hello);
 }
 
 void agent::apply(const core::send_tether_beat& effect) {
@@ -92,7 +86,7 @@ void agent::apply(const core::drop_members&) {
 }
 
 void agent::apply(const core::start_workers& effect) {
-  vault_->prepare(effect, as_seen_here(effect.assignment.master_address), [this, effect] {
+  vault_->prepare(effect, addresses_.of_leader(effect.assignment.master_address), [this, effect] {
     if (!exit_code_) begin_workers(effect);
   });
 }
@@ -106,7 +100,7 @@ bool agent::stops_preparing(round_number round) {
 
 void agent::begin_workers(const core::start_workers& effect) {
   worker_round facts{effect.instance, effect.round, effect.assignment};
-  facts.assignment.master_address = as_seen_here(effect.assignment.master_address);
+  facts.assignment.master_address = addresses_.of_leader(effect.assignment.master_address);
   facts.restarts_used = effect.restarts_used;
   facts.worker_count = identity_.worker_count;
   facts.node = identity_.node;
@@ -125,7 +119,10 @@ void agent::begin_workers(const core::start_workers& effect) {
   log_folder_.begin_round(effect.round, effect.restarts_used);
   const auto folders = log_folder_.worker_folders(facts.worker_count);
   if (!folders.empty()) log_files_.make_folders(folders);
-  facts.gloo_interface = choose_gloo_interface(facts.assignment);
+  if (const auto choice = addresses_.choose_gloo(facts.assignment)) {
+    facts.gloo_interface = choice->name;
+    if (workers_->round() == 0) say(note_level::info, choice->why);
+  }
   spawners_->begin_round();
   timers_->begin_round();
   facts.error_files = log_folder_.error_files(facts.worker_count);
@@ -144,21 +141,6 @@ void agent::resize_terminals() {
   if (group == nullptr) return;
   group->resize_terminals(own_terminal::size_of(output_stream::output),
                           own_terminal::size_of(output_stream::errors));
-}
-
-std::string agent::choose_gloo_interface(const assignment& assigned) {
-  if (assigned.group_world_size == 1) return {};
-  // The user's choice takes precedence.
-  if (find_variable(environment_, gloo_interface_variable) != nullptr) return {};
-  std::vector<std::string> own = {options_.local_address, own_address_, assigned.master_address};
-  // On the daemon's host own_address_ is a loopback address, which the other nodes cannot use.
-  if (const auto leader = net::numeric_address(assigned.master_address)) {
-    if (const auto from = own_address_towards(*leader)) own.push_back(from->to_string());
-  }
-  const auto choice = gloo_.choose(own);
-  if (!choice) return {};
-  if (workers_->round() == 0) say(note_level::info, choice->why);
-  return choice->name;
 }
 
 void agent::workers_run(round_number round) {

@@ -6,10 +6,8 @@
 #include "launcher/evidence/evidence_keeper.hpp"
 #include "launcher/hosts/doctor/limits.hpp"
 #include "launcher/nccl/round_ids.hpp"
-#include "launcher/network/own_addresses.hpp"
 #include "launcher/survivors/spawner_chain.hpp"
 #include "launcher/vault/node_vault.hpp"
-#include "rendezvous/net/resolve.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -229,11 +227,7 @@ void agent::start_vault() {
     feed(core::workers_restoring{round, bytes});
   };
   given.own_address = [this](const std::string& store_address) {
-    if (!options_.local_address.empty()) return options_.local_address;
-    if (const auto leader = net::numeric_address(store_address)) {
-      if (const auto own = own_address_towards(*leader)) return own->to_string();
-    }
-    return own_address_;
+    return addresses_.own_for(store_address);
   };
   vault_ = std::make_unique<vault::node_vault>(context_.get_executor(), std::move(given));
 }
