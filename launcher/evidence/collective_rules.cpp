@@ -29,7 +29,13 @@ std::string words_of_call(const collective& one) {
   return one.name + (one.tensors.empty() ? "" : " of " + one.tensors);
 }
 
-using place = std::pair<std::string, std::uint64_t>;  // group and number
+// Group, how many of its name were before it, and number of the call.
+using place = std::tuple<std::string, std::uint64_t, std::uint64_t>;
+
+place place_of(const flight_record& record, const collective& call) {
+  const auto group = record.groups.find(call.group);
+  return {call.group, group == record.groups.end() ? 0 : group->second.earlier, call.sequence};
+}
 
 std::optional<collective_mismatch> mismatch_at(const std::vector<ranked_record>& ranks,
                                                const place& where) {
@@ -38,8 +44,8 @@ std::optional<collective_mismatch> mismatch_at(const std::vector<ranked_record>&
   collective_mismatch found;
   for (const ranked_record& one : ranks) {
     const auto& recent = one.record->recent;
-    const auto call = std::find_if(recent.begin(), recent.end(), [&where](const collective& each) {
-      return !each.is_point_to_point && place(each.group, each.sequence) == where;
+    const auto call = std::find_if(recent.begin(), recent.end(), [&](const collective& each) {
+      return !each.is_point_to_point && place_of(*one.record, each) == where;
     });
     if (call == recent.end()) continue;
     if (call->is_pending) waited_in.insert(signature_of(*call));
@@ -65,7 +71,7 @@ std::optional<collective_mismatch> mismatch_of(const std::vector<ranked_record>&
   std::set<place> places;
   for (const ranked_record& one : ranks) {
     for (const collective& call : one.record->recent) {
-      if (is_waited_in(call)) places.emplace(call.group, call.sequence);
+      if (is_waited_in(call)) places.insert(place_of(*one.record, call));
     }
   }
   for (const place& where : places) {

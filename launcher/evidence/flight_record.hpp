@@ -2,11 +2,17 @@
 //
 // The format is PyTorch's, version 2.10 (torch/csrc/distributed/c10d/FlightRecorder.hpp, 2.11 to
 // 2.15): `entries` of the last 2,000 calls, and `pg_status` with the number of the last one of each
-// process group. Process groups have numbers of each process's own, and names that all ranks of a
-// group share. With Gloo a call that has ended is `retired`, whatever its `state`.
+// process group. Process groups have numbers of each process's own (`pg_id`), and names that all
+// ranks of a group share. Only the entries say which name a number belongs to. With Gloo a call
+// that has ended is `retired`, whatever its `state`.
+//
+// If a script destroys all groups and makes new ones, the new ones have the old names, and their
+// calls are counted from 1. Only the newest group of a name is told of; `earlier` says how many
+// others the record shows, because numbers of calls mean the same only within one of them.
 //
 // The text is a worker's, which may write anything: what is none of this is left out, names are
-// short and fit into a line, and there are at most recent_max calls and groups_max groups.
+// short and fit into a line, and there are at most recent_max calls and groups_max groups. It is
+// read in one pass, and no more of it is kept than that.
 //
 // Thread rule: pure functions and values.
 #pragma once
@@ -41,6 +47,9 @@ struct group_progress {
   std::string label;            // what the script calls it, "mesh_dp"; empty: it has no name
   std::uint64_t enqueued = 0;   // number of the last collective that was called; 0: none was
   std::uint64_t completed = 0;  // of the last one that has ended
+  bool is_default = false;      // the group of all ranks, as init_process_group() makes it
+  std::uint64_t own = 0;        // its number in this process; a group made anew has another
+  std::uint64_t earlier = 0;    // groups of the same name before it, as far as the record goes
   bool operator==(const group_progress&) const = default;
 };
 
@@ -48,9 +57,6 @@ struct flight_record {
   std::map<std::string, group_progress> groups;  // by name
   std::vector<collective> recent;                // oldest first
 };
-
-// The group of all ranks.
-inline constexpr std::string_view default_group = "0";
 
 // None: it is no such text.
 std::optional<flight_record> flight_record_of(std::string_view text);

@@ -100,7 +100,7 @@ JSON = (
     "rendezvous/protocol/report_fields.cpp",
     "rendezvous/log/own_line.cpp",
     "rendezvous/server/runs_json.cpp",
-    "launcher/evidence/flight_record.cpp",
+    "launcher/evidence/flight_record_reader.cpp",
     "launcher/evidence/ras_status.cpp",
     "launcher/hosts/doctor/cluster_json.cpp",
     "launcher/hosts/doctor/report.cpp",

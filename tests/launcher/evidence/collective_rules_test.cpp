@@ -30,6 +30,7 @@ flight_record record_of(std::vector<collective> calls) {
   flight_record found;
   for (const collective& one : calls) {
     group_progress& group = found.groups[one.group];
+    group.is_default = one.group == "0";
     group.enqueued = std::max(group.enqueued, one.sequence);
     if (!one.is_pending) group.completed = std::max(group.completed, one.sequence);
   }
@@ -66,6 +67,17 @@ TEST_CASE("different collectives of one number are a mismatch") {
   // One of them has ended: it may be of a group that had the same name before.
   const flight_record over = record_of({call_of("broadcast", 5, false)});
   CHECK_FALSE(mismatch_of({{0, &reduces}, {1, &over}}));
+}
+
+TEST_CASE("calls of groups that had one name one after the other are not compared") {
+  const flight_record earlier = record_of({call_of("all_reduce", 5)});
+  flight_record anew = record_of({call_of("broadcast", 5)});
+  REQUIRE(mismatch_of({{0, &earlier}, {1, &anew}}));
+  anew.groups["0"].earlier = 1;
+  CHECK_FALSE(mismatch_of({{0, &earlier}, {1, &anew}}));
+  flight_record other = anew;
+  other.recent[0].name = "barrier";
+  CHECK(mismatch_of({{1, &anew}, {2, &other}}));
 }
 
 TEST_CASE("sizes and types are compared where they have to be the same") {
@@ -106,6 +118,9 @@ TEST_CASE("a rank whose collectives have gone on has moved, wherever it stands")
   CHECK(stands_as_before(before, before));
   CHECK_FALSE(
       stands_as_before(before, rank_of(0, record_of({call_of("all_reduce", 6)}), "all_reduce")));
+  rank_evidence anew = before;
+  anew.record->groups["0"].own += 1;
+  CHECK_FALSE(stands_as_before(before, anew));
   rank_evidence silent = before;
   silent.record.reset();
   CHECK(stands_as_before(before, silent));
