@@ -135,8 +135,8 @@ class ras_question {
   std::thread asking_;
 };
 
-// All ranks at once, beside the stacks; it is back within the limit, of which half is for reading
-// what is long.
+// All ranks at once, beside the stacks; it is back within the limit, of which a quarter is for an
+// answer that is being read when the rest is over.
 class server_question {
  public:
   server_question(const question& asked) {
@@ -149,7 +149,7 @@ class server_question {
         sockets[one.known.pid] = server_socket(asked.server_folder, one.known.pid);
     }
     try {
-      asking_ = std::thread([this, sockets, limit = asked.limit / 2] {
+      asking_ = std::thread([this, sockets, limit = asked.limit * 3 / 4] {
         answers_ = ask_worker_servers(sockets, limit);
       });
     } catch (const std::system_error&) {  // the system gives no thread

@@ -1,5 +1,6 @@
 #include "launcher/evidence/movement.hpp"
 
+#include "launcher/evidence/worker_server.hpp"
 #include "launcher/process/process_table.hpp"
 
 #include <algorithm>
@@ -10,6 +11,8 @@ namespace {
 
 constexpr unsigned long long bytes_that_count = 64 * 1024;
 constexpr unsigned long long processor_share = 20;  // one in so many
+// The kernel rounds the user and the system time of each thread down.
+constexpr unsigned long long rounded_ticks = 2;
 
 // Where the kernel does not count sleeps, only bytes show that one was another.
 bool is_same_wait(const process_usage& before, const process_usage& now) {
@@ -34,14 +37,28 @@ movement look_for_moves(const movement_question& asked, const movement& before) 
   const auto per_second = static_cast<unsigned long long>(::sysconf(_SC_CLK_TCK));
   const unsigned long long ticks_that_count = std::max(
       2ULL, per_second * static_cast<unsigned long long>(passed.count()) / 1000 / processor_share);
+  now.answering = before.answering;
+  // Of what a worker has used since the last look.
+  const auto ticks_to_answer = [&](pid_t pid, unsigned long long used) {
+    unsigned long long& known = now.answering[pid];
+    const unsigned long long all = ticks_of_threads(pid, server_thread_name);
+    // What it has used since `used` was read is left for the next look.
+    const unsigned long long more = std::min(used, all - std::min(all, known));
+    known += more;
+    return more == 0 ? 0 : std::min(used, more + rounded_ticks);
+  };
   const auto move_of = [&](pid_t pid) {
     const process_usage used = usage_of(pid);
     if (used.state == '?') return move::none;
     now.seen[pid] = used;
     const auto last = before.seen.find(pid);
-    const move made =
-        move_between(last == before.seen.end() ? std::nullopt : std::optional(last->second), used,
-                     ticks_that_count);
+    std::optional<process_usage> known;
+    if (last != before.seen.end()) known = last->second;
+    move made = move_between(known, used, ticks_that_count);
+    if (made == move::computed && asked.answerers.contains(pid)) {
+      known->ticks += ticks_to_answer(pid, used.ticks - known->ticks);
+      made = move_between(known, used, ticks_that_count);
+    }
     return made == move::computed && asked.by_steps.contains(pid) ? move::none : made;
   };
   const auto spins = [&](pid_t pid) {

@@ -6,6 +6,9 @@
 // Processes that a worker has started in its group count, too. They are looked at only if the
 // worker itself has not moved. A new process counts as a move.
 //
+// What a worker's PyTorch takes to answer the agent (worker_server.hpp) is none of its moves: a
+// long answer takes half a second of a processor.
+//
 // For a worker that reports its steps, its own processor time is no move: it may spin while it
 // waits. A worker `spins` if it has moved by its own processor time alone, and its main thread has
 // used the processor and never slept. It may be in a single call, which call_watch finds out.
@@ -27,6 +30,7 @@ namespace ddprun::launcher::evidence {
 enum class move { none, computed, other };
 
 // `before`: none: the process was not there. `ticks_that_count`: of processors, between the two.
+// A caller that knows of ticks that do not count adds them to those of `before`.
 move move_between(const std::optional<process_usage>& before, const process_usage& now,
                   unsigned long long ticks_that_count);
 
@@ -42,11 +46,13 @@ struct movement {
   std::map<pid_t, main_thread_usage> threads;  // of leaders that have moved by processor time alone
   std::set<pid_t> moved;                       // leaders only
   std::set<pid_t> spins;                       // a subset of `moved`
+  std::map<pid_t, unsigned long long> answering{};  // ticks that answers took and did not count
 };
 
 struct movement_question {
-  std::vector<pid_t> leaders;  // the workers, each the leader of its group
-  std::set<pid_t> by_steps;    // report their steps, and have reported none since the last look
+  std::vector<pid_t> leaders;   // the workers, each the leader of its group
+  std::set<pid_t> by_steps;     // report their steps, and have reported none since the last look
+  std::set<pid_t> answerers{};  // were asked for their collectives, and may be answering still
   bool asks_who_spins = false;
   std::set<pid_t> asked;  // our signal may have woken their main threads, so a wake-up of theirs
                           // does not count as sleep

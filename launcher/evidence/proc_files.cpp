@@ -15,6 +15,7 @@ namespace ddprun::launcher::evidence {
 namespace {
 
 constexpr std::size_t file_bytes_max = 16 * 1024;
+constexpr std::size_t looked_at_threads_max = 16 * 1024;
 
 unsigned long long number_after(const std::string& text, std::string_view name) {
   const std::size_t at = text.find(name);
@@ -74,6 +75,17 @@ std::optional<unsigned long long> sleeps_of(pid_t pid) {
   constexpr std::string_view name = "\nvoluntary_ctxt_switches:";
   if (status.find(name) == std::string::npos) return std::nullopt;
   return number_after(status, name);
+}
+
+unsigned long long ticks_of_threads(pid_t pid, std::string_view name) {
+  unsigned long long ticks = 0;
+  for (const std::string& thread : numbers_in(proc_path(pid, "task"), looked_at_threads_max)) {
+    const std::string own_name = text_of_file(proc_path(pid, "task/" + thread + "/comm"));
+    if (own_name != std::string(name) + "\n") continue;
+    const auto number = static_cast<pid_t>(std::atoi(thread.c_str()));
+    if (const auto found = thread_stat_of(pid, number)) ticks += found->ticks;
+  }
+  return ticks;
 }
 
 }  // namespace ddprun::launcher::evidence

@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct process_usage {
 process_usage usage_of(pid_t pid);
 // The voluntary context switches of its main thread; none: they are not available.
 std::optional<unsigned long long> sleeps_of(pid_t pid);
+// The processor time of its threads of this name (at most 15 bytes, as the kernel has it).
+unsigned long long ticks_of_threads(pid_t pid, std::string_view name);
 // Without the wait, and without the bytes, which the kernel does not tell of a process that hangs
 // as it executes another program: whoever asks hangs, too.
 process_usage processor_usage_of(pid_t pid);

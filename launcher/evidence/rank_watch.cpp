@@ -61,6 +61,7 @@ void rank_watch::begin(bool sees_all) {
   is_told_ = false;
   last_ = {};
   said_.clear();
+  answerers_.clear();
   steps_.clear();
   calls_ = std::make_shared<call_watch>();
   asked_.clear();
@@ -112,6 +113,7 @@ void rank_watch::look() {
   // The ranks that are asked whether they are in one call, if they still spin at this look.
   const auto spun = std::make_shared<std::map<pid_t, unique_fd>>();
   asked.asked = asked_;
+  asked.answerers = answerers_;
   asked.asks_who_spins = nccl_.port != 0 && watched_ >= nccl_again_;
   for (const watched_rank& one : outside_.living()) {
     const pid_t pid = one.known.pid;
@@ -157,6 +159,8 @@ void rank_watch::take_look(const look_result& found) {
     const bool has_moved = has_stepped(one) || has_said || has_one_ended ||
                            (seen.moved.contains(one.known.pid) && !is_held);
     if (has_moved) spinning_.erase(one.known.pid);
+    // It is asked again before its answers count again.
+    if (has_moved && !gathering_.under_way()) answerers_.erase(one.known.pid);
     if (is_held && !has_moved) spinning_.insert(one.known.pid);
     still_.see(one.known.rank, has_moved, watched_);
   }
@@ -182,6 +186,7 @@ void rank_watch::gather(std::function<void()> done) {
   const auto asked = std::make_shared<question>();
   for (watched_rank& one : outside_.living()) {
     outside_.add_words(one.known);
+    if (!options_.server_folder.empty()) answerers_.insert(one.known.pid);
     unique_fd process = open_process(one.known.pid);
     asked->ranks.push_back({std::move(one.known), std::move(process)});
   }

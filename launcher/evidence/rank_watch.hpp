@@ -1,6 +1,8 @@
 // The rank_watch knows, while a round runs, which of this node's ranks stand still, gathers
 // evidence on demand, and reports a hang.
 //
+// Ranks that are asked for their collectives take processor time to answer, which is no move.
+//
 // It looks at the ranks every two seconds, or ten times within --hang-timeout, on a thread of its
 // own; a rank that moves costs the reading of two small files. Time in which it could not look (a
 // suspended machine, a stopped agent) does not count as stillness.
@@ -122,6 +124,7 @@ class rank_watch {
   time_point watched_{};    // the same clock without the time in which no look was possible
   movement last_;
   std::map<pid_t, std::uint64_t> said_;
+  std::set<pid_t> answerers_;  // were asked for their collectives, and have not moved since
   struct steps_said {
     std::uint64_t last = 0;
     bool is_rhythm = false;  // it has reported more than one step, so it reports each

@@ -16,9 +16,13 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 
 namespace ddprun::launcher::evidence {
+
+// What each of its threads is called. They use the processor only to answer.
+inline constexpr std::string_view server_thread_name = "pt_workerserver";
 
 inline constexpr std::size_t record_bytes_max = 4 * 1024 * 1024;
 

@@ -73,8 +73,12 @@ std::optional<process_stat> stat_of(pid_t pid) {
   return stat_in(read_file(pid, "stat"));
 }
 
+std::optional<process_stat> thread_stat_of(pid_t pid, pid_t thread) {
+  return stat_in(read_file(pid, "task/" + std::to_string(thread) + "/stat"));
+}
+
 std::optional<process_stat> main_thread_stat_of(pid_t pid) {
-  return stat_in(read_file(pid, "task/" + std::to_string(pid) + "/stat"));
+  return thread_stat_of(pid, pid);
 }
 
 std::vector<process_entry> list_processes() {

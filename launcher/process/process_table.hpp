@@ -24,7 +24,8 @@ struct process_stat {
 // None: there is no such process. It does not block in any state of the process.
 std::optional<process_stat> stat_of(pid_t pid);
 
-// The same for its main thread only: `ticks` are that thread's own.
+// The same for one of its threads: `ticks` are that thread's own.
+std::optional<process_stat> thread_stat_of(pid_t pid, pid_t thread);
 std::optional<process_stat> main_thread_stat_of(pid_t pid);
 
 struct process_entry {

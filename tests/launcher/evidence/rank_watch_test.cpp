@@ -2,10 +2,13 @@
 // from them.
 #include "launcher/evidence/rank_watch.hpp"
 
+#include "launcher/evidence/server_folder.hpp"
 #include "launcher/evidence/stack_request.hpp"
+#include "launcher/evidence/worker_server.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/loop.hpp"
 #include "tests/support/patience.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -25,7 +28,10 @@
 #include <string_view>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -52,17 +58,30 @@ void write_stack(int) {
 
 // A rank that computes in one call, with our handler that tells whether it has returned.
 // One that holds the signal back never answers.
-enum class says { nothing, its_stack, never_its_stack, that_it_spins, that_it_is_stuck };
+// One that answers its collectives is called as the threads of PyTorch's server are.
+enum class says {
+  nothing,
+  its_stack,
+  never_its_stack,
+  that_it_spins,
+  that_it_is_stuck,
+  its_collectives
+};
+
+constexpr std::chrono::nanoseconds time_to_answer = 300ms;  // of a processor
+constexpr std::string_view no_collectives =
+    "HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{\"pg_status\":{}}";
 
 // A process that reads from a pipe to which nothing is written.
 class standing_process {
  public:
-  explicit standing_process(says what) {
+  // `servers`: see server_folder.hpp.
+  explicit standing_process(says what, const std::string& servers = "") : servers_(servers) {
     std::array<int, 2> begun{};
     REQUIRE(pipe(begun.data()) == 0);
     pid_ = fork();
     REQUIRE(pid_ >= 0);
-    if (pid_ == 0) stand(what, begun);
+    if (pid_ == 0) stand(what, begun, servers_);
     close(begun[1]);
     char word = 0;
     REQUIRE(read(begun[0], &word, 1) == 1);
@@ -79,14 +98,15 @@ class standing_process {
 
  private:
   // As ddprun_stacks.py does it.
-  [[noreturn]] static void stand(says what, const std::array<int, 2>& begun) {
+  [[noreturn]] static void stand(says what, const std::array<int, 2>& begun,
+                                 const std::string& servers) {
     if (what == says::never_its_stack) {
       sigset_t held;
       sigemptyset(&held);
       sigaddset(&held, stack_signal);
       sigprocmask(SIG_BLOCK, &held, nullptr);
     }
-    if (what == says::its_stack || what == says::never_its_stack) {
+    if (what == says::its_stack || what == says::never_its_stack || what == says::its_collectives) {
       stack_file = memfd_create("ddprun-stack", MFD_CLOEXEC);
       fcntl(stack_file, F_SETFL, O_APPEND);
       struct sigaction action {};
@@ -101,9 +121,12 @@ class standing_process {
     }
     std::array<int, 2> never{};
     char word = 'b';
+    const int listening = what == says::its_collectives ? listen_in(servers) : -1;
     if (pipe(never.data()) != 0 || write(begun[1], &word, 1) != 1) _exit(1);
     // The kernel lets no signal but SIGKILL through before the child executes a program or ends.
     if (what == says::that_it_is_stuck) wait_for_child(never[0]);
+    while (what == says::its_collectives)
+      answer_one(listening);
     for (volatile unsigned turns = 0; what == says::that_it_spins;)
       turns = turns + 1;
     // The read is interrupted by the signal and repeated: ThreadSanitizer calls the handler in
@@ -111,6 +134,32 @@ class standing_process {
     while (read(never[0], &word, 1) != 0) {
     }
     _exit(0);
+  }
+
+  static int listen_in(const std::string& servers) {
+    prctl(PR_SET_NAME, std::string(server_thread_name).c_str());
+    sockaddr_un where{};
+    where.sun_family = AF_UNIX;
+    server_socket(servers, getpid()).copy(where.sun_path, sizeof where.sun_path - 1);
+    const int listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool is_there = bind(listening, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0 &&
+                          listen(listening, 8) == 0;
+    if (!is_there) _exit(1);
+    return listening;
+  }
+
+  static void answer_one(int listening) {
+    const int peer = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
+    if (peer < 0) return;  // interrupted by the signal
+    const auto used = [] {
+      timespec at{};
+      clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
+      return std::chrono::seconds(at.tv_sec) + std::chrono::nanoseconds(at.tv_nsec);
+    };
+    for (const auto begun = used(); used() < begun + time_to_answer;) {
+    }
+    send(peer, no_collectives.data(), no_collectives.size(), MSG_NOSIGNAL);
+    close(peer);
   }
 
   static void wait_for_child(int never) {
@@ -123,6 +172,7 @@ class standing_process {
     clone(wait, stack.data() + stack.size(), CLONE_VFORK | SIGCHLD, &never);
   }
 
+  std::string servers_;
   pid_t pid_ = -1;
 };
 
@@ -304,6 +354,35 @@ TEST_CASE("a rank that is stuck in the kernel is named, though it is in state D 
   REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.named.has_value(); }));
   CHECK(ranks.named->rank == 1);
   CHECK_THAT(ranks.named->words, Catch::Matchers::Contains("rank 1 waited in the kernel (state D"));
+}
+
+TEST_CASE("what a rank takes to answer is no move of it") {
+  const tests::temporary_folder servers;
+  const standing_process first(says::its_collectives, servers.path);
+  const standing_process second(says::its_collectives, servers.path);
+  watch_options options = with_limit(500ms);
+  options.server_folder = servers.path;
+  watched ranks(options, {first.pid(), second.pid()});
+  ranks.watch.begin(true);
+  REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.named.has_value(); }));
+  CHECK(ranks.named->rank == 0);
+  const auto& seen = ranks.watch.gathered()->ranks;
+  REQUIRE(seen.size() == 2);
+  CHECK((seen[0].record && seen[1].record));
+}
+
+TEST_CASE("a rank that is asked and computes moves all the same") {
+  const standing_process computes(says::that_it_spins);
+  movement_question asked;
+  asked.leaders = {computes.pid()};
+  asked.answerers = {computes.pid()};
+  movement seen = look_for_moves(asked, {});
+  const auto until = std::chrono::steady_clock::now() + tests::patience;
+  do {
+    std::this_thread::sleep_for(50ms);  // for the machine to let it compute
+    seen = look_for_moves(asked, seen);
+  } while (seen.moved.empty() && std::chrono::steady_clock::now() < until);
+  CHECK(seen.moved.contains(computes.pid()));
 }
 
 TEST_CASE("in a round of several nodes it is said where ranks stand, and that one moves again") {
