@@ -56,10 +56,10 @@ void remove_files(int folder) {
 }
 
 // Those whose agent is gone.
-void remove_left(int above) {
+void remove_left(int above, const std::function<int(int)>& lock) {
   for (const std::string& name : entries_of_folder(above)) {
     const unique_fd left = open_folder(above, name.c_str());
-    if (!left || ::flock(left.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (!left || lock(left.get()) != 0) continue;
     remove_files(left.get());
     ::unlinkat(above, name.c_str(), AT_REMOVEDIR);
   }
@@ -67,18 +67,23 @@ void remove_left(int above) {
 
 }  // namespace
 
-server_folder::server_folder(const environment_map& variables) {
+int lock_folder(int folder) {
+  return ::flock(folder, LOCK_EX | LOCK_NB);
+}
+
+server_folder::server_folder(const environment_map& variables,
+                             const std::function<int(int folder)>& lock) {
   for (const std::string& place :
        {folder_for_temporaries(variables), std::string("/tmp"), std::string("/dev/shm")}) {
     for (int count = 0; count < folder_tries && path_.empty(); ++count) {
-      if (!make_in(place)) break;
+      if (!make_in(place, lock)) break;
     }
     if (!path_.empty()) return;
   }
 }
 
 // False: it cannot be made there. Else it may have been taken for one that was left.
-bool server_folder::make_in(const std::string& place) {
+bool server_folder::make_in(const std::string& place, const std::function<int(int)>& lock) {
   const std::string above = place + "/ddprun-servers-" + std::to_string(::geteuid());
   std::string path = above + "/XXXXXX";
   const bool is_absolute = place.starts_with('/');  // workers may have another current folder
@@ -87,12 +92,18 @@ bool server_folder::make_in(const std::string& place) {
   ::mkdir(above.c_str(), 0700);
   const unique_fd parent = open_folder(AT_FDCWD, above.c_str());
   if (!is_private(parent)) return false;
-  remove_left(parent.get());
+  remove_left(parent.get(), lock);
   // Another agent that ends may remove the folder above meanwhile.
   if (::mkdtemp(path.data()) == nullptr) return errno == ENOENT;
   unique_fd made = open_folder(AT_FDCWD, path.c_str());
   struct stat found {};
-  if (!is_private(made) || ::flock(made.get(), LOCK_EX | LOCK_NB) != 0) return true;
+  if (!is_private(made)) return true;
+  if (lock(made.get()) != 0) {
+    if (errno == EWOULDBLOCK) return true;  // it is being removed
+    ::rmdir(path.c_str());
+    ::rmdir(above.c_str());
+    return false;
+  }
   if (::fstat(made.get(), &found) != 0 || found.st_nlink == 0) return true;
   path_ = std::move(path);
   folder_ = std::move(made);

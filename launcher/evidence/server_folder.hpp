@@ -4,7 +4,8 @@
 //   /tmp/ddprun-servers-UID/MARK/4711
 //
 // Nobody else may enter it. It is locked as long as this object lives, and removed with it; what an
-// agent that was killed has left the next one of this user removes.
+// agent that was killed has left the next one of this user removes. A file system without locks is
+// not used, because what is left there would stay.
 //
 // Thread rule: one thread; blocks while the file system does (TMPDIR, else /tmp, else /dev/shm).
 // Errors: none; where it cannot be made no worker listens.
@@ -13,14 +14,20 @@
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
+#include <functional>
 #include <string>
 #include <sys/types.h>
 
 namespace ddprun::launcher::evidence {
 
+// Without waiting; -1 and errno: it is not locked.
+int lock_folder(int folder);
+
 class server_folder {
  public:
-  explicit server_folder(const environment_map& variables);
+  // `lock`: as flock(), for an exclusive lock; tests have their own.
+  explicit server_folder(const environment_map& variables,
+                         const std::function<int(int folder)>& lock = &lock_folder);
   ~server_folder();
   server_folder(const server_folder&) = delete;
   server_folder& operator=(const server_folder&) = delete;
@@ -30,7 +37,7 @@ class server_folder {
   void empty();
 
  private:
-  bool make_in(const std::string& place);
+  bool make_in(const std::string& place, const std::function<int(int)>& lock);
 
   std::string path_;
   unique_fd folder_;  // locked

@@ -3,6 +3,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -52,6 +53,23 @@ TEST_CASE("what a killed agent has left the next one removes, and nothing of one
   CHECK(next->path() != living->path());
   next.reset();
   CHECK(fs::exists(living->path()));
+}
+
+TEST_CASE("where folders cannot be locked, none is used and none stays") {
+  const tests::temporary_folder place;
+  const auto fails_there = [&place](int error) {
+    return [&place, error](int folder) {
+      const fs::path path = fs::read_symlink("/proc/self/fd/" + std::to_string(folder));
+      if (!path.string().starts_with(place.path)) return lock_folder(folder);
+      errno = error;
+      return -1;
+    };
+  };
+  for (const int error : {ENOLCK, EOPNOTSUPP, ENOSYS, EIO}) {
+    const server_folder elsewhere(in_folder(place.path), fails_there(error));
+    CHECK_FALSE(elsewhere.path().starts_with(place.path));
+    CHECK(fs::is_empty(place.path));
+  }
 }
 
 TEST_CASE("a folder that others may enter, or a long path, is not used") {
