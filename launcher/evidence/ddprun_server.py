@@ -3,12 +3,17 @@
 The server (torch._C._distributed_c10d._WorkerServer, a part of PyTorch) answers over a Unix socket
 from threads of its own (pt_workerserver), without the interpreter: which collectives this rank has
 called, and which of them have not ended (see worker_server.hpp). It begins when the script has its
-first process group: PyTorch puts that into a table, and until then the table is one of ours. By
-then there are other threads of PyTorch, too.
+first process group: PyTorch's module registers that by a function which it has under a name of its
+own, and until then the name stands for ours, which calls it. PyTorch's tables of groups are never
+touched, because libraries keep references to them. By then there are other threads of PyTorch, too.
 
 The threads have a table of descriptors of their own, in which there is nothing of the script's: it
 sees no socket, and no line of the server's on its stderr; what it closes or forks does not matter
 to them, nor do its signals. The server is never taken apart, which would delay the script's end.
+
+The kernel makes that table by copying descriptors, and closes the copies. Some file systems are
+told of each close, and write then or wait for a server (NFS, FUSE); if the script has a file of
+such a one among those that are copied, there is no server.
 
 Nothing of this is there where PyTorch or the kernel has not what it needs.
 """
@@ -18,6 +23,7 @@ import sys
 
 MODULE = "torch.distributed.distributed_c10d"
 _TABLE = "_pg_map"
+_REGISTER = "_register_process_group"
 _SYS_CLOSE_RANGE = 436  # on every processor
 _CLOSE_RANGE_UNSHARE = 2
 _CLONE_FILES = 0x400
@@ -26,16 +32,33 @@ _THREADS_MIN = 8  # of the server, which has one for each processor
 _THREADS_SPARE = 16
 _SHARE = 8  # of what may still be started all ranks of a node take one part in so many
 _BEGIN_LIMIT = 5  # seconds; it takes some milliseconds
+_COPIED = 64  # descriptors, from 0 on, that close_range() copies although it closes all of them
+_STREAMS = 3  # the agent has opened them
+# Those that do nothing if a file is closed while others have it open.
+_SILENT_FILE_SYSTEMS = frozenset((
+    "bcachefs", "btrfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "erofs", "exfat", "ext2",
+    "ext3", "ext4", "hugetlbfs", "iso9660", "overlay", "proc", "ramfs", "rootfs", "squashfs",
+    "sysfs", "tmpfs", "vfat", "xfs", "zfs"))
 
 
-class _Groups(dict):
-    """The table of process groups, while it is empty."""
+class _Registering:
+    """In the place of the function that registers a process group, until it has been called."""
 
-    __slots__ = ("used",)
+    __slots__ = ("_module", "_register", "_open")
 
-    def __setitem__(self, group, value):
-        super().__setitem__(group, value)
-        self.used()
+    def __init__(self, module, register, opening):
+        self._module = module
+        self._register = register
+        self._open = opening
+
+    def __call__(self, *group, **named):
+        # A library may keep this object; afterwards it only passes on what it is given.
+        opening, self._open = self._open, None
+        if opening is not None:
+            if getattr(self._module, _REGISTER, None) is self:
+                setattr(self._module, _REGISTER, self._register)
+            opening()
+        return self._register(*group, **named)
 
 
 def _text_of(path):
@@ -102,12 +125,40 @@ def _has_room(thread):
     return len(started) == count
 
 
+def _is_any_close_told(end, root=""):
+    """Whether a file system would be told if a copy of one of the script's descriptors below `end`
+    were closed. Asks the kernel alone, because a server that is gone answers nobody."""
+    kinds = {}
+    for line in _text_of(f"{root}/proc/self/mountinfo").splitlines():
+        mount, _, of_system = line.partition(" - ")
+        kinds[mount.split()[0]] = of_system.split()[0]
+    for number in os.listdir(f"{root}/proc/self/fd"):
+        if not _STREAMS <= int(number) < end:
+            continue
+        try:
+            target = os.readlink(f"{root}/proc/self/fd/{number}")
+        except OSError:
+            continue  # that of the listing
+        # Pipes, sockets and the like have no path, and memory files are no file system's.
+        if not target.startswith("/") or target.startswith("/memfd:"):
+            continue
+        mounts = [line.split()[1] for line in
+                  _text_of(f"{root}/proc/self/fdinfo/{number}").splitlines()
+                  if line.startswith("mnt_id:")]
+        if not mounts or kinds.get(mounts[0]) not in _SILENT_FILE_SYSTEMS:
+            return True
+    return False
+
+
 def _leave_descriptors(libc, ctypes):
     """Gives this thread, and those that it starts, a table without any."""
+    if _is_any_close_told(_COPIED):
+        return False
     call = (ctypes.c_long(_SYS_CLOSE_RANGE), ctypes.c_uint(0), ctypes.c_uint(0xffffffff))
     if libc.syscall(*call, ctypes.c_uint(_CLOSE_RANGE_UNSHARE)) == 0:
         return True
-    if libc.unshare(_CLONE_FILES) != 0:
+    # It copies all of them.
+    if _is_any_close_told(sys.maxsize) or libc.unshare(_CLONE_FILES) != 0:
         return False
     for number in os.listdir("/proc/thread-self/fd"):
         try:
@@ -147,12 +198,10 @@ class _Opening:
 
     def watch_module(self, module):
         """The module has been loaded, and nobody has used it."""
-        table = getattr(module, _TABLE, None)
-        if type(table) is not dict or table:
+        register = getattr(module, _REGISTER, None)
+        if register is None or getattr(module, _TABLE, None):
             return
-        groups = _Groups()
-        groups.used = lambda: self._open(module)
-        setattr(module, _TABLE, groups)
+        setattr(module, _REGISTER, _Registering(module, register, self._open))
 
     def watch_finders(self):
         """Comes by when PyTorch is looked for."""
@@ -183,7 +232,8 @@ class _Opening:
         self._finders.clear()
 
     def _watch_folder(self, folder):
-        """Its modules are imported one after the other, and that of the table is not the last."""
+        """Its modules are imported one after the other, and the one that we watch is not the last.
+        """
         importer = sys.modules["_frozen_importlib_external"].PathFinder
         finder = importer._path_importer_cache(folder)
         if type(finder).__name__ != "FileFinder":
@@ -201,8 +251,7 @@ class _Opening:
         self._finders.append(finder)
         finder.find_spec = find_spec
 
-    def _open(self, module):
-        setattr(module, _TABLE, dict(getattr(module, _TABLE)))
+    def _open(self):
         try:
             self._start()
         except Exception:
@@ -234,7 +283,7 @@ class _Opening:
 
 
 def await_use(folder, module=None):
-    """`module`: that of the table, if it has been imported ahead."""
+    """`module`: the one that registers groups, if it has been imported ahead."""
     try:
         opening = _Opening(folder)
         module = module or sys.modules.get(MODULE)

@@ -91,6 +91,53 @@ def test_the_collective_that_a_rank_does_not_come_to_is_named(cluster, tmp_path,
     cluster.nothing_left()
 
 
+def test_of_a_long_job_the_collective_is_named_too(cluster, tmp_path):
+    """PyTorch keeps its last 2,000 calls. The processor time of the answer, which grows with them,
+    is no move of the rank."""
+    script = write(tmp_path, """
+        for _ in range(3000):
+            dist.all_reduce(torch.ones(8))
+    """, STANDS.format(how=SLEEPS))
+    agent = start(cluster, script)
+    assert agent.wait(LIMIT) == 0, agent.err()
+    line, call = line_of(script, SLEEPS), line_of(script, "torch.ones(4, 256)")
+    assert (f"rank 1 stood in work (train.py:{line}) while rank 0 waited in all_reduce #3004, "
+            f"work (train.py:{call})") in agent.err()
+    cluster.nothing_left()
+
+
+# The group of all ranks is none of Gloo's, as in an NCCL job with groups on Gloo beside it.
+PART = """
+import os
+import time
+import torch
+import torch.distributed as dist
+from torch.testing._internal.distributed import fake_pg
+
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    store, rank, size = next(dist.rendezvous("env://"))
+    dist.init_process_group("fake", store=store, rank=rank, world_size=size)
+    part = dist.new_group([0, 1], backend="gloo", group_desc="part")
+    dist.all_reduce(torch.ones(8), group=part)
+    if rank == 1:
+        time.sleep(3600)
+    dist.all_reduce(torch.ones(4, 256), group=part)
+"""
+
+
+def test_a_group_is_known_by_its_name_and_not_by_its_number(cluster, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(PART)
+    agent = start(cluster, script, "--log-dir", tmp_path / "logs", "--tee", 3)
+    assert agent.wait(LIMIT) == 0, agent.err()
+    assert "while rank 0 waited in all_reduce #2 of group part, <module> " in agent.err()
+    (folder,) = (tmp_path / "logs").glob("*/attempt_0/evidence")
+    waiting = (folder / "rank_0.txt").read_text()
+    assert re.findall("process group .*: the last.*", waiting) == [
+        "process group 1 (part): the last collective called is #2, the last that has ended #1"]
+    cluster.nothing_left()
+
+
 @pytest.mark.parametrize("calls, told", [
     (("dist.all_reduce(torch.ones(1024))", "dist.broadcast(torch.ones(7, 3).long(), 0)"),
      ("all_reduce of float32[1024]", "broadcast of int64[7, 3]")),
@@ -179,10 +226,15 @@ def look():
     }
 
 
+kept = dist.distributed_c10d._pg_map  # as torch_npu keeps it
+kept_call = dist.distributed_c10d._register_process_group
+assert type(kept) is dict
 before = look()
 dist.init_process_group("gloo")
 after = look()
-assert type(dist.distributed_c10d._world.pg_map) is dict
+assert dist.distributed_c10d._world.pg_map is kept and len(kept) == 1
+assert (dist.distributed_c10d._register_process_group is
+        torch._C._distributed_c10d._register_process_group)
 dist.all_reduce(torch.ones(2))
 servers = sum(line.endswith(f"/{os.getpid()}\\n") for line in open("/proc/net/unix"))
 child = os.fork()
@@ -190,6 +242,8 @@ if child == 0:
     os.closerange(3, 900)
     os._exit(len(os.listdir("/proc/self/task")))
 _, status = os.waitpid(child, 0)
+kept_call("again", dist.group.WORLD)
+assert torch._C._distributed_c10d._resolve_process_group("again") == dist.group.WORLD
 dist.destroy_process_group()
 dist.init_process_group("gloo")
 dist.all_reduce(torch.ones(2))
@@ -313,6 +367,8 @@ class OlderKernel:
 def test_a_thread_leaves_the_descriptors_of_the_others(monkeypatch, may_unshare):
     monkeypatch.syspath_prepend(ROOT / "launcher" / "evidence")
     server = importlib.import_module("ddprun_server")
+    # Whatever file system the tests write their own output to.
+    monkeypatch.setattr(server, "_is_any_close_told", lambda end: False)
     read, write = os.pipe()
     seen = []
 
@@ -330,6 +386,68 @@ def test_a_thread_leaves_the_descriptors_of_the_others(monkeypatch, may_unshare)
     assert os.read(read, 1) == b"x"
     for one in (read, write):
         os.close(one)
+
+
+@pytest.mark.parametrize("told_below", [64, sys.maxsize])
+def test_a_thread_copies_no_descriptor_whose_close_a_file_system_is_told_of(monkeypatch,
+                                                                            told_below):
+    """close_range() copies the lowest 64, unshare() all."""
+    monkeypatch.syspath_prepend(ROOT / "launcher" / "evidence")
+    server = importlib.import_module("ddprun_server")
+    monkeypatch.setattr(server, "_is_any_close_told", lambda end: end >= told_below)
+    calls = []
+
+    class Kernel:
+        @staticmethod
+        def syscall(*call):
+            calls.append("close_range")
+            return -1
+
+        @staticmethod
+        def unshare(flags):
+            calls.append("unshare")
+            return -1
+
+    assert not server._leave_descriptors(Kernel, ctypes)
+    assert calls == ([] if told_below == 64 else ["close_range"])
+
+
+MOUNTS = """21 1 0:19 / / rw,relatime shared:1 - ext4 /dev/vda rw
+22 21 0:20 / /data rw,relatime - nfs4 server:/export rw,vers=4.2
+23 21 0:21 / /home/me/with\\040blank rw - fuse.sshfs me@server:/ rw
+24 21 0:22 / /dev/shm rw,nosuid master:3 propagate_from:1 - tmpfs tmpfs rw
+"""
+
+
+@pytest.mark.parametrize("number, target, mount, is_told", [
+    (3, "/home/me/data.bin", 21, False),
+    (3, "/dev/shm/data.bin", 24, False),
+    (3, "/data/step-100.pt", 22, True),
+    (3, "/home/me/with blank/step-100.pt", 23, True),
+    (63, "/data/step-100.pt", 22, True),
+    (64, "/data/step-100.pt", 22, False),
+    # A worker's streams, which the agent has opened.
+    (2, "/data/logs/stderr.log", 22, False),
+    (3, "pipe:[4711]", 14, False),
+    (3, "socket:[4711]", 9, False),
+    (3, "anon_inode:[eventpoll]", 15, False),
+    (3, "/memfd:ddprun-stack (deleted)", 1, False),
+    # Of another mount namespace.
+    (3, "/data/step-100.pt", 99, True),
+    (3, "/data/step-100.pt", None, True),
+])
+def test_closes_that_a_file_system_is_told_of_are_known(monkeypatch, tmp_path, number, target,
+                                                        mount, is_told):
+    monkeypatch.syspath_prepend(ROOT / "launcher" / "evidence")
+    server = importlib.import_module("ddprun_server")
+    own = tmp_path / "proc" / "self"
+    for folder in ("fd", "fdinfo"):
+        (own / folder).mkdir(parents=True)
+    (own / "mountinfo").write_text(MOUNTS)
+    (own / "fd" / str(number)).symlink_to(target)
+    if mount is not None:
+        (own / "fdinfo" / str(number)).write_text(f"pos:\t0\nflags:\t02\nmnt_id:\t{mount}\n")
+    assert server._is_any_close_told(64, str(tmp_path)) == is_told
 
 
 def is_open(descriptor):
