@@ -377,11 +377,13 @@ std::vector<snapshot_order> snapshot_history::end_beyond_keep() {
   return going;
 }
 
-// Removes the manifest durably: after a power cut the rest is an unfinished snapshot.
+// Removes the manifest durably: after a power cut the rest is an unfinished snapshot. One that is
+// gone already may have been removed by a process, or an earlier try, that did not sync the folder.
 error_code snapshot_history::end_for_good(snapshot_order order) const {
   const std::string place = path(snapshot_name(order));
   const auto error = files_->remove(place + "/" + std::string(manifest_name));
-  return error ? error : files_->sync_folder(place);
+  if (error && !has_vanished(error)) return error;
+  return files_->sync_folder(place);
 }
 
 error_code snapshot_history::remove_files(snapshot_order order, bool is_of_all) const {
@@ -438,7 +440,9 @@ bool snapshot_history::is_unfinished(snapshot_order order) const {
   const auto names = list_names(*files_, place);
   const bool is_sure = names && !names->contains(manifest_name);
   if (may_be_old && !is_sure) (void)files_->remove(mark);
-  return is_sure;
+  // A job that was killed while it removed this snapshot may not have synced the folder: its
+  // manifest would come back with a power cut, without its files.
+  return is_sure && !files_->sync_folder(place);
 }
 
 }  // namespace ddprun::worker

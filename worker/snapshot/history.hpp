@@ -10,9 +10,10 @@
 // have left unfinished: a manifest that cannot be read stays forever, with its files.
 //
 // A snapshot is removed in two parts, because one rank would need long to remove the files of
-// thousands. First rank 0 removes the manifest, which ends the snapshot; then each rank removes its
-// own file, and rank 0 those that belong to no rank of this job. The last rank removes the folder.
-// What a rank has left behind is removed at the next save, or by the next job.
+// thousands. First rank 0 removes the manifest, which ends the snapshot, and syncs the folder, so
+// that no power cut brings the manifest back without its files. Then each rank removes its own
+// file, and rank 0 those that belong to no rank of this job. The last rank removes the folder. What
+// a rank has left behind is removed at the next save, or by the next job.
 //
 // Thread rule: one thread. Errors: the kernel's or an errc; `on_message` gets the reason.
 #pragma once
@@ -85,7 +86,7 @@ class snapshot_history {
   void set_message_handler(message_handler to) { on_message_ = std::move(to); }
 
   // The snapshots that earlier jobs have left unfinished, which all ranks must remove. Call it
-  // once, after the claim.
+  // once, after the claim. One whose folder cannot be synced stays for the next job.
   std::vector<snapshot_order> leftovers();
 
   // Rank 0 removes its part, after the other ranks were told.

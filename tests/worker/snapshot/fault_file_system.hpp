@@ -14,6 +14,7 @@
 
 #include "worker/snapshot/file_system.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <iterator>
 #include <map>
@@ -46,6 +47,9 @@ class fault_file_system : public worker::file_system {
   void lie_about_file_sync() { file_sync_lies_ = true; }
   void lie_about_folder_sync() { folder_sync_lies_ = true; }
   std::size_t steps() const { return steps_; }
+  // The files of ranks that were removed while a power cut could still bring back the manifest
+  // beside them. There must be none, whatever has failed.
+  const std::vector<std::string>& removed_too_early() const { return removed_too_early_; }
 
   // Restores what a machine finds after a power cut.
   void reboot() {
@@ -248,7 +252,16 @@ class fault_file_system : public worker::file_system {
     const auto slash = path.rfind('/');
     return slash == std::string::npos ? "." : path.substr(0, slash);
   }
+  bool may_come_back(const std::string& path) const {
+    return std::any_of(changes_.begin(), changes_.end(), [&](const name_change& each) {
+      return each.from == path && each.to.empty();
+    });
+  }
   void change(name_change change) {
+    if (change.to.empty() && change.from.ends_with(".safetensors") &&
+        may_come_back(above(change.from) + "/manifest.json")) {
+      removed_too_early_.push_back(change.from);
+    }
     apply(change, names_);
     changes_.push_back(std::move(change));
   }
@@ -265,6 +278,7 @@ class fault_file_system : public worker::file_system {
   name_map names_;
   name_map durable_names_;
   std::vector<name_change> changes_;  // since the last sync of their folder
+  std::vector<std::string> removed_too_early_;
   std::map<std::string, int> unreadable_;
   std::mt19937 random_;
   std::size_t steps_ = 0;

@@ -3,6 +3,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/worker/snapshot/fault_file_system.hpp"
+#include "tests/worker/snapshot/lone_manifest.hpp"
 #include "tests/worker/snapshot/small_job.hpp"
 
 #include <array>
@@ -55,6 +56,7 @@ saved live(fault_file_system& files, bool stop_at_error) {
 // Returns an empty text if the folder contains at least `reported`, complete, and can be used
 // again; otherwise what is wrong.
 std::string check(fault_file_system& files, saved reported) {
+  if (auto wrong = lone_manifest(files, "snapshots"); !wrong.empty()) return wrong;
   message_list messages;
   const auto opened = open(files, 3, messages.handler());
   if (!opened) return "cannot be opened: " + opened.error().message() + "; " + messages.text();
@@ -72,7 +74,8 @@ std::string check(fault_file_system& files, saved reported) {
   if (const auto error = save(*opened, 1000)) return "cannot be saved to: " + error.message();
   const auto next = open(files, 4);
   if (!next || !(*next)->resumed()) return "what was saved is not found";
-  return small_state(1000).compare(*(*next)->resumed());
+  const std::string wrong = small_state(1000).compare(*(*next)->resumed());
+  return wrong.empty() ? lone_manifest(files, "snapshots") : wrong;
 }
 
 std::size_t steps_of_a_life() {
@@ -167,6 +170,36 @@ TEST_CASE("a save that is tried again leaves a snapshot, whatever failed before"
       CHECK_FALSE(error);
       REQUIRE(check(files, {1, 20}) == "");
     }
+  }
+}
+
+// The save that ends the oldest snapshot fails, or its job is killed, between any two of its steps.
+// Then the next save, or the next job, finds the manifest gone, whether or not that was synced.
+TEST_CASE("no file of an old snapshot goes before the end of it is on the disk", "[snapshot]") {
+  const bool is_killed = GENERATE(true, false);
+  for (std::size_t failing = 0;; ++failing) {
+    INFO("step " << failing);
+    fault_file_system files(static_cast<unsigned>(failing));
+    auto first = open(files, 1);
+    REQUIRE(first.has_value());
+    open_snapshots job = std::move(*first);
+    REQUIRE_FALSE(save(job, 10));
+    REQUIRE_FALSE(save(job, 20));
+    const std::size_t before = files.steps();
+    files.fail(before + failing, EIO, !is_killed);
+    (void)save(job, 30);
+    if (files.steps() <= before + failing) break;  // all steps have been tried
+    if (is_killed) {
+      job.reset();
+      files.fail_number_of(0, 0, 0);
+      auto second = open(files, 2);
+      REQUIRE(second.has_value());
+      job = std::move(*second);
+    }
+    REQUIRE_FALSE(save(job, 40));
+    REQUIRE(lone_manifest(files, "snapshots") == "");
+    files.reboot();
+    REQUIRE(check(files, {job->generation(), 40}) == "");
   }
 }
 

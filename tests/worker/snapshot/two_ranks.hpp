@@ -4,6 +4,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/fault_file_system.hpp"
+#include "tests/worker/snapshot/lone_manifest.hpp"
 #include "tests/worker/snapshot/nfs_client.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
 
@@ -122,6 +123,7 @@ enum class shared_by { one_disk, nfs, nfs_with_nocto };
 // Jobs of two ranks, one round after the other, on one folder.
 struct two_ranks {
   static constexpr std::uint32_t ranks = 2;
+  static constexpr const char* folder = "f";
 
   explicit two_ranks(shared_by how, std::uint32_t writers_wanted = 1, unsigned seed = 0)
       : disk(seed),
@@ -166,7 +168,7 @@ struct two_ranks {
       here.master_address = "127.0.0.1";
       here.master_port = store.port();
       worker::snapshots_options options;
-      options.folder = "f";
+      options.folder = folder;
       options.keep = 2;
       options.writers = writers;
       options.rank_timeout = patience;
@@ -215,6 +217,7 @@ struct two_ranks {
   std::string check(round_number round) {
     for (auto& view : views)
       view.heal();
+    if (auto lone = lone_manifest(disk, folder); !lone.empty()) return lone;
     auto job = open(round);
     if (!is_open(job)) return "cannot be opened: " + job[0].problem + "; " + job[1].problem;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -229,7 +232,8 @@ struct two_ranks {
       const std::string differs = small_state(found->info.step, rank).compare(*found);
       if (!differs.empty()) return differs;
     }
-    return save(job, 1000) == all(ranks) ? wrong : "cannot be saved to";
+    if (save(job, 1000) != all(ranks)) return "cannot be saved to";
+    return wrong.empty() ? lone_manifest(disk, folder) : wrong;
   }
 };
 
