@@ -1,4 +1,4 @@
-// PROTOCOL.md and the code have the same fields.
+// PROTOCOL.md and the code have the same fields, and the same version of the agent protocol.
 #include "rendezvous/protocol/agent_protocol.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/full_messages.hpp"
@@ -6,22 +6,31 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace ddprun::tests {
 namespace {
 
-// The names of all fields in the tables of the agent protocol.
-std::set<std::string> names_on_the_page() {
+// The page's part about the agent protocol.
+std::vector<std::string> lines_of_the_page() {
   std::ifstream file(source_tree() / "rendezvous/PROTOCOL.md");
   REQUIRE(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line) && line != "## TCPStore";)
+    lines.push_back(line);
+  return lines;
+}
+
+// The names of all fields in its tables.
+std::set<std::string> names_on_the_page() {
   std::set<std::string> names;
-  std::string line;
   std::size_t column = 0;  // of the field's name
-  while (std::getline(file, line) && line != "## TCPStore") {
+  for (const std::string& line : lines_of_the_page()) {
     std::vector<std::string> cells;
     std::istringstream row(line);
     for (std::string cell; std::getline(row, cell, '|');)
@@ -78,6 +87,16 @@ std::set<std::string> names_in_the_code() {
 
 TEST_CASE("PROTOCOL.md has a row for each field, and no other") {
   CHECK(names_on_the_page() == names_in_the_code());
+}
+
+TEST_CASE("PROTOCOL.md names the version of the agent protocol, in its heading and in its row") {
+  const std::string version = std::to_string(agent_protocol_version);
+  const std::vector<std::string> lines = lines_of_the_page();
+  const std::string heading = "## Agent protocol, version " + version;
+  CHECK(std::count(lines.begin(), lines.end(), heading) == 1);
+  const std::string row = "| `protocol` | required | " + version + ". ";
+  CHECK(std::count_if(lines.begin(), lines.end(),
+                      [&](const std::string& line) { return line.starts_with(row); }) == 1);
 }
 
 }  // namespace ddprun::tests
