@@ -1,5 +1,6 @@
 """Cgroups, if this machine allows them: an agent's for its workers, and those of tests."""
 
+import errno
 import os
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +45,10 @@ def is_empty(folder):
     try:
         return "populated 0" in (folder / "cgroup.events").read_text()
     except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno != errno.ENODEV:  # it was removed after its file had been opened
+            raise
         return True
 
 

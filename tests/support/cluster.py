@@ -346,12 +346,13 @@ class Cluster:
 
         if not (first := others()):
             return ""
+        killed = set(self.killed)  # one that is killed from here on has outlived the test
         try:
             wait_for("them to be gone", lambda: not others())
         except AssertionError:
             return f"{LEFT_BEHIND}{others()}"
         late = {pid: line for pid, line in first.items()
-                if GUARDIAN not in line and pid not in self.killed}
+                if GUARDIAN not in line and pid not in killed}
         return f"processes ended only after their test: {late}" if late else ""
 
     def close(self):
