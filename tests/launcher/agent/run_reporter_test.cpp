@@ -130,12 +130,10 @@ TEST_CASE("what an earlier round has shown does not stand for the root cause of 
   run.begin(1);
   run.report(failed(1, true));
   run.begin(2);
-  cause lost;
-  lost.round = 2;
-  lost.node = "b";
-  lost.kind = cause_class::node_lost;
-  run.reporter->tell_leaving({1, core::describe(lost), lost});
-  CHECK(run.last() == "error: exit code 1: " + core::describe(lost));
+  cause again = failure_of(2, "b");
+  again.tail.clear();
+  run.reporter->tell_leaving(end_of_run(again));
+  CHECK(run.last() == "error: exit code 1: " + end_of_run(again).text);
 }
 
 TEST_CASE("a report that comes again is not new, and one of another instance is") {
