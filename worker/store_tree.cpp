@@ -1,8 +1,8 @@
 #include "worker/store_tree.hpp"
 
-#include "rendezvous/base/lost_peer.hpp"
 #include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/time.hpp"
+#include "worker/lost_ranks.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,6 @@ constexpr std::uint32_t below_max = 16;
 constexpr const char* over_key = "over";  // the reason of a rank that has given up
 // The interval at which a wait checks whether a rank has given up.
 constexpr std::chrono::milliseconds look_min{1000}, look_max{10000}, look_of_a_rank{1};
-constexpr std::chrono::seconds answer_limit{5};  // for each reply after a failed wait
 
 }  // namespace
 
@@ -44,8 +43,7 @@ error_code store_tree::wait_for(const std::vector<std::string>& keys, const dead
     const auto error = store_.wait(keys, std::min<duration>(until.left(), look));
     if (error != errc::timed_out || !store_.is_connected()) return keep(error);
     if (until.passed()) {
-      const duration waited = std::chrono::steady_clock::now() - start;
-      problem_ = for_want_of_peer("still waiting after " + ddprun::to_text(waited));
+      problem_ = still_waiting(std::chrono::steady_clock::now() - start);
       return error;
     }
     // Use the turn's deadline, so that a store that is slow for a while (PyTorch's may be resolving
@@ -65,7 +63,7 @@ error_code store_tree::wait_for(const std::vector<std::string>& keys, const dead
 void store_tree::name_missing(const std::vector<std::string>& keys) {
   std::vector<std::uint32_t> missing;
   for (std::size_t at = 0; at < keys.size(); ++at) {
-    const auto is_there = store_.check(std::span(&keys[at], 1), answer_limit);
+    const auto is_there = store_.check(std::span(&keys[at], 1), late_answer_limit);
     if (!is_there) return;
     if (!*is_there) missing.push_back(rank_ * below_max + 1 + static_cast<std::uint32_t>(at));
   }

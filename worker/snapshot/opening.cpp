@@ -1,23 +1,21 @@
 #include "worker/snapshot/opening.hpp"
 
-#include "rendezvous/base/lost_peer.hpp"
-#include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/time.hpp"
+#include "worker/lost_ranks.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <random>
 #include <set>
-#include <span>
 #include <sstream>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace ddprun::worker {
 namespace {
 
 constexpr std::chrono::milliseconds look{500};  // until a rank looks for a newer opening
-constexpr std::chrono::seconds late_answer{5};  // the store's, when a wait has failed already
 
 std::string random_number() {
   std::random_device source;
@@ -70,7 +68,8 @@ class handshake {
       if (has_word(*heard, word)) return *newest;
       std::this_thread::sleep_for(look / 10);  // of an earlier opening: wait for the new one
     }
-    problem_ = "rank 0 has not said that all ranks have come to open the snapshots: " + waited();
+    problem_ = "rank 0 has not said that all ranks have come to open the snapshots: " +
+               still_waiting(apart_);
     return make_error_code(errc::timed_out);
   }
 
@@ -94,27 +93,20 @@ class handshake {
     return error;
   }
 
-  std::string waited() const {
-    return for_want_of_peer("still waiting after " + ddprun::to_text(apart_));
-  }
   void name_missing(const std::string& opening) {
-    std::set<std::uint32_t> missing;
-    for (std::uint32_t rank = 1; rank < here_.world_size; ++rank)
-      missing.insert(rank);
-    const std::string key = opening + "/said";
-    const auto there = store_.check(std::span(&key, 1), late_answer);
-    if (!there) return;
-    if (*there) {
-      const auto said = store_.get(key, late_answer);
-      if (!said) return;
-      std::istringstream words(*said);
-      std::uint32_t rank = 0;
-      for (std::string number; words >> rank && std::getline(words, number, ' ');)
-        missing.erase(rank);
+    const auto said = late_answer(store_, opening + "/said");
+    if (!said) return;
+    std::vector<bool> has_come(here_.world_size, false);
+    has_come[0] = true;
+    std::istringstream words(*said);
+    std::uint32_t rank = 0;
+    for (std::string number; words >> rank && std::getline(words, number, ' ');) {
+      if (rank < has_come.size()) has_come[rank] = true;
     }
+    const auto missing = no_word_from(has_come);
     if (missing.empty()) return;
-    problem_ = "not all ranks have come to open the snapshots: no word from " +
-               text_of_ranks({missing.begin(), missing.end()}) + ", " + waited();
+    problem_ =
+        "not all ranks have come to open the snapshots: " + missing + ", " + still_waiting(apart_);
   }
 
   store_client& store_;

@@ -1,8 +1,7 @@
 #include "worker/snapshot/rank_exchange.hpp"
 
-#include "rendezvous/base/lost_peer.hpp"
-#include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/time.hpp"
+#include "worker/lost_ranks.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -18,8 +17,6 @@ constexpr const char* complete = "/complete";    // exists once all ranks have r
 constexpr const char* announced = "/announced";  // rank 0's announcement
 
 constexpr std::chrono::seconds store_limit{60};  // for a reply that depends on no other rank
-constexpr std::chrono::seconds answer_limit{5};  // the same after a failed wait
-// Until a wait sees that it is cancelled: longer where many ranks wait, for each look asks the
 // The interval at which a wait checks for cancel(). It grows with the ranks, as each check is a
 // request.
 constexpr std::chrono::milliseconds look_min{500}, look_max{10000}, look_of_a_rank{1};
@@ -70,8 +67,7 @@ error_code rank_exchange::wait_for(const std::string& key, std::chrono::millisec
     const auto error = store_->wait(key, std::min<duration>(until.left(), look));
     if (error != errc::timed_out || !store_->is_connected()) return keep(error);
     if (!until.passed() && !*is_cancelled_) continue;
-    problem_ = *is_cancelled_ ? "given up before the others were heard of"
-                              : for_want_of_peer("still waiting after " + ddprun::to_text(length));
+    problem_ = *is_cancelled_ ? "given up before the others were heard of" : still_waiting(length);
     return error;
   }
 }
@@ -90,21 +86,13 @@ error_code rank_exchange::report(const std::string& topic, std::string_view text
 }
 
 void rank_exchange::name_missing(const std::string& topic) {
-  const std::string key = topic + reported;
-  std::string records;
-  const auto there = store_->check(std::span(&key, 1), answer_limit);
-  if (!there) return;
-  if (*there) {
-    const auto found = store_->get(key, answer_limit);
-    if (!found) return;
-    records = *found;
-  }
-  std::vector<std::uint32_t> missing;
-  const auto texts = texts_in(records, world_size_);
-  for (std::uint32_t rank = 0; rank < world_size_; ++rank) {
-    if (!texts[rank]) missing.push_back(rank);
-  }
-  if (!missing.empty()) problem_ = "no word from " + text_of_ranks(missing) + ", " + problem_;
+  const auto records = late_answer(*store_, topic + reported);
+  if (!records) return;
+  std::vector<bool> has_come;
+  for (const auto& text : texts_in(*records, world_size_))
+    has_come.push_back(text.has_value());
+  const auto missing = no_word_from(has_come);
+  if (!missing.empty()) problem_ = missing + ", " + problem_;
 }
 
 result<std::vector<std::string>> rank_exchange::reports(const std::string& topic) {
