@@ -86,7 +86,7 @@ def test_a_piece_that_cannot_be_read_stops_all_ranks_with_one_line(cluster, tmp_
     assert not list(newest.glob("resumed-*"))
 
 
-def test_one_node_writes_as_one_where_nobody_says_otherwise(cluster, tmp_path):
+def test_one_rank_writes_a_small_state_unless_told_otherwise(cluster, tmp_path):
     snapshot = save(cluster, tmp_path / "s", 2, 0)
     assert sorted(path.name for path in snapshot.iterdir()) == [
         "manifest.json", "rank-00000.safetensors", "rank-00001.safetensors"]

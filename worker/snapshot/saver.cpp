@@ -1,11 +1,17 @@
 #include "worker/snapshot/saver.hpp"
 
+#include "rendezvous/base/rank_text.hpp"
+
 #include <algorithm>
 #include <exception>
+#include <string_view>
 #include <utility>
 
 namespace ddprun::worker {
 namespace {
+
+constexpr std::string_view what_to_do_about_a_difference =
+    "mark those that only rank 0 has with is_rank_0s, or let rank 0 write everything (writers = 1)";
 
 std::string topic_of(std::uint64_t count) {
   return "save/" + std::to_string(count);
@@ -214,6 +220,7 @@ std::optional<failure> saver::commit(const job& next, const std::string& topic) 
   const auto* const mine = std::get_if<files>(&next.file);
   if (mine != nullptr) content.replicated = mine->replicated;
   std::vector<outcome_word> wrong;
+  std::vector<std::uint32_t> others;  // ranks with other tensors, if rank 0 writes all of its own
   for (const std::string& text : *texts) {
     const auto word = parse_written(text);
     const auto* const told = std::get_if<failure>(&word);
@@ -222,15 +229,31 @@ std::optional<failure> saver::commit(const job& next, const std::string& topic) 
     const auto& written = std::get<written_file>(word);
     content.files.push_back(written.record);
     content.has_pieces = content.has_pieces || written.has_pieces;
-    if (mine != nullptr && written.deal != mine->deal) {
+    if (mine == nullptr || written.deal == mine->deal) continue;
+    if (mine->replicated.size() == 1) {
+      others.push_back(static_cast<std::uint32_t>(wrong.size() - 1));
+    } else {
       wrong.back() =
           failure{errc::invalid_argument,
-                  "its tensors have other names, types or shapes than rank 0's, or other "
-                  "ranks write them: what is replicated must be alike on all ranks"};
+                  "its replicated tensors have other names, types or shapes than rank 0's, or "
+                  "other ranks write them; " +
+                      std::string(what_to_do_about_a_difference)};
     }
   }
   if (auto worst = worst_of(wrong)) return worst;
-  return history_->commit(content);
+  auto failed = history_->commit(content);
+  if (!failed && !others.empty()) tell_of_difference(next, others);
+  return failed;
+}
+
+// A job with a small state hears of it once, because with a larger one it would have no snapshots.
+void saver::tell_of_difference(const job& next, const std::vector<std::uint32_t>& ranks) {
+  if (std::exchange(has_told_of_difference_, true)) return;
+  options_.on_message("snapshot " + path(next.info) +
+                      " has rank 0's replicated tensors; those of " + text_of_ranks(ranks) +
+                      " have other names, types or shapes, and a save of 128 MiB or more, which "
+                      "several ranks write, would fail: " +
+                      std::string(what_to_do_about_a_difference));
 }
 
 // What is left of a snapshot that none is: a full disk wants it back.

@@ -36,8 +36,9 @@ class saver {
   struct files {
     rank_file_layout layout;
     std::vector<std::uint32_t> replicated{0};  // ranks that write a share of what all have alike
-    std::uint64_t deal = 0;  // the checksum of who writes what: the same on all ranks
-    std::string index;       // rank 0's; empty: none, as it writes all of that
+    // The checksum of who writes what, the same on all ranks; 0 on all: not compared.
+    std::uint64_t deal = 0;
+    std::string index;                        // rank 0's; empty: none, as it writes all of that
     std::vector<std::function<void()>> late;  // bring what of the layout's bytes is still to come
   };
   // Files to write, or why this rank has none.
@@ -92,6 +93,7 @@ class saver {
   error_code write_index(const std::string& place, const std::string& text) const;
   failure lost(const std::string& what) const;
   std::optional<failure> commit(const job& next, const std::string& topic);
+  void tell_of_difference(const job& next, const std::vector<std::uint32_t>& ranks);
   std::string path(const snapshot_info& info) const;
   void take_back(const snapshot_info& info) const;
 
@@ -101,6 +103,7 @@ class saver {
   std::optional<snapshot_history> history_;
   std::optional<snapshot_order> resumed_;  // until it is trusted
   std::set<snapshot_order> unsettled_;     // not saved, but may be there: the same on all ranks
+  bool has_told_of_difference_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -25,6 +25,7 @@ std::vector<std::uint64_t> lengths_of(const snapshot_part& part) {
 std::uint64_t checksum_of_deal(const snapshot_part& part, const dealt_tensors& dealt) {
   checksum sum;
   for (std::size_t at = 0; at < part.tensors.size(); ++at) {
+    if (part.tensors[at].is_rank_0s) continue;
     const auto& tensor = static_cast<const tensor_description&>(part.tensors[at]);
     sum.add(to_text(tensor) + " " + std::to_string(dealt.rank_of[at]) + "\n");
   }
@@ -32,6 +33,14 @@ std::uint64_t checksum_of_deal(const snapshot_part& part, const dealt_tensors& d
 }
 
 }  // namespace
+
+std::uint64_t bytes_to_share(const snapshot_part& replicated) {
+  std::uint64_t sum = 0;
+  for (const auto& tensor : replicated.tensors) {
+    if (!tensor.is_rank_0s) sum += bytes_of(tensor).value_or(0);
+  }
+  return sum;
+}
 
 std::uint32_t writers_for(std::uint64_t bytes, std::uint32_t world_size, std::uint32_t nodes) {
   const std::uint32_t most = nodes <= 1 ? std::min(world_size, writers_of_a_node_max) : world_size;
@@ -44,25 +53,20 @@ dealt_tensors deal_out(const snapshot_part& replicated, std::uint32_t writers,
   dealt_tensors dealt;
   dealt.rank_of.assign(replicated.tensors.size(), 0);
   writers = std::clamp<std::uint32_t>(writers, 1, std::max<std::uint32_t>(world_size, 1));
-  if (writers == 1) return dealt;
   const auto lengths = lengths_of(replicated);
-  std::uint64_t bytes_of_rank_0 = 0;
   std::vector<std::size_t> order;  // of those that any rank may write
   for (std::size_t at = 0; at < lengths.size(); ++at) {
-    if (!replicated.tensors[at].is_rank_0s) {
-      order.push_back(at);
-    } else if (__builtin_add_overflow(bytes_of_rank_0, lengths[at], &bytes_of_rank_0)) {
-      bytes_of_rank_0 = ~std::uint64_t{0};
-    }
+    if (!replicated.tensors[at].is_rank_0s) order.push_back(at);
   }
   // Assign the longest tensors first, each to the writer with the least bytes: then no two shares
-  // differ by more than the longest tensor, unless rank 0 has more that is its own.
+  // differ by more than the longest tensor. What is rank 0's comes on top: other ranks may not know
+  // of it, and all must come to the same result.
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return lengths[a] > lengths[b]; });
   using load = std::pair<std::uint64_t, std::uint32_t>;  // bytes, writer
   std::priority_queue<load, std::vector<load>, std::greater<>> least;
   for (std::uint32_t writer = 0; writer < writers; ++writer)
-    least.emplace(writer == 0 ? bytes_of_rank_0 : 0, writer);
+    least.emplace(0, writer);
   for (const std::size_t index : order) {
     auto [bytes, writer] = least.top();
     least.pop();
@@ -73,7 +77,7 @@ dealt_tensors deal_out(const snapshot_part& replicated, std::uint32_t writers,
   dealt.ranks.insert(dealt.ranks.end(), dealt.rank_of.begin(), dealt.rank_of.end());
   std::sort(dealt.ranks.begin(), dealt.ranks.end());
   dealt.ranks.erase(std::unique(dealt.ranks.begin(), dealt.ranks.end()), dealt.ranks.end());
-  if (dealt.is_shared()) dealt.checksum = checksum_of_deal(replicated, dealt);
+  dealt.checksum = checksum_of_deal(replicated, dealt);
   return dealt;
 }
 

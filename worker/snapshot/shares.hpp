@@ -1,7 +1,8 @@
 // Decides which rank writes which part of the replicated state. Each tensor is in one rank's file,
 // and the ranks that write get about the same number of bytes. Every rank computes this by itself
 // from the tensors' names, types and shapes, which are the same on all ranks; a checksum reveals if
-// they are not.
+// they are not. Tensors that are rank 0's (tensor_view::is_rank_0s) have no part in this: rank 0
+// writes them beside its share, and other ranks may have others or none.
 //
 // The index names the file of each tensor, as in Hugging Face's sharded checkpoints
 // (model.safetensors.index.json; huggingface_hub,
@@ -31,6 +32,9 @@ constexpr std::uint64_t share_bytes_min = std::uint64_t{64} << 20;
 // (tests/benchmark/README.md). More were not tried.
 constexpr std::uint32_t writers_of_a_node_max = 4;
 
+// What several ranks can write: all but what is rank 0's.
+std::uint64_t bytes_to_share(const snapshot_part& replicated);
+
 // How many ranks write where nobody says it: all that have share_bytes_min to write, but where all
 // are on one node at most writers_of_a_node_max.
 std::uint32_t writers_for(std::uint64_t bytes, std::uint32_t world_size, std::uint32_t nodes);
@@ -38,12 +42,11 @@ std::uint32_t writers_for(std::uint64_t bytes, std::uint32_t world_size, std::ui
 struct dealt_tensors {
   std::vector<std::uint32_t> rank_of;   // the writer of each tensor
   std::vector<std::uint32_t> ranks{0};  // the writers, in order; rank 0 also writes the values
-  std::uint64_t checksum = 0;           // of all this; 0 if rank 0 writes everything
+  std::uint64_t checksum = 0;           // of all this, without what is rank 0's
   bool is_shared() const { return ranks.size() > 1; }
 };
 
 // Spreads the writers evenly over the ranks, and thus over the nodes: 2 of 8 are ranks 0 and 4.
-// Rank 0 writes what is its own (tensor_view::is_rank_0s), and that much less of the others.
 dealt_tensors deal_out(const snapshot_part& replicated, std::uint32_t writers,
                        std::uint32_t world_size);
 

@@ -39,8 +39,14 @@ struct snapshot_part {
 };
 
 struct snapshot_state {
-  snapshot_part replicated;  // equal on all ranks; rank 0 writes the values
-  snapshot_part own;         // this rank's own
+  // Equal on all ranks: rank 0 writes the values, and any rank may be the writer of a tensor. What
+  // is not equal must be marked, or the snapshot is a mixture of several ranks' states: see
+  // tensor_view::is_rank_0s. Names, types and shapes are compared at each save. Bytes are compared
+  // only in an emergency, because each rank would have to fetch the whole state from its GPU
+  // instead of its share, and because ranks on different processors may differ in the last bit,
+  // which is no reason to be without a snapshot.
+  snapshot_part replicated;
+  snapshot_part own;  // this rank's own
 };
 
 struct snapshot_info {

@@ -8,6 +8,10 @@
 #include "worker/snapshot/staging_buffer.hpp"
 
 #include <exception>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace ddprun::worker {
@@ -109,14 +113,14 @@ result<saver::files> snapshots::parts::files_of(const snapshot_state& state,
   const std::uint32_t writers =
       options.writers != 0
           ? options.writers
-          : writers_for(state.replicated.bytes(), here.world_size, here.group_world_size);
+          : writers_for(bytes_to_share(state.replicated), here.world_size, here.group_world_size);
   const auto dealt = deal_out(state.replicated, writers, here.world_size);
   saver::files mine;
   auto layout = lay_out(share_of(state.replicated, dealt, here.rank), state.own, problem);
   if (!layout) return layout.error();
   mine.layout = std::move(*layout);
   mine.replicated = dealt.ranks;
-  mine.deal = dealt.checksum;
+  if (options.writers != 1) mine.deal = dealt.checksum;
   if (here.rank == 0 && dealt.is_shared()) {
     auto index = index_text(state.replicated, dealt, problem);
     if (!index) return index.error();
@@ -216,6 +220,13 @@ error_code snapshots::save_emergency(std::uint64_t step, std::uint64_t epoch,
     all.options.on_message(problem_);
     return errc::timed_out;
   }
+  std::set<std::string, std::less<>> of_rank_0;
+  for (const auto& tensor : state.replicated.tensors) {
+    if (tensor.is_rank_0s) of_rank_0.insert(tensor.name);
+  }
+  const name_choice is_to_be_alike = [&](std::string_view name) {
+    return !of_rank_0.contains(name) && (!is_compared || is_compared(name));
+  };
   const emergency mine{
       *all.options.files,
       all.options.folder,
@@ -225,7 +236,7 @@ error_code snapshots::save_emergency(std::uint64_t step, std::uint64_t epoch,
       all.options.on_message,
       {all.generation, step, epoch, all.here.instance, all.here.round, all.tells_progress},
       state.replicated,
-      is_compared};
+      is_to_be_alike};
   const auto failed = worker::save_emergency(mine, *all.store, until);
   if (!failed) return {};
   problem_ = failed->text;

@@ -62,7 +62,8 @@ struct snapshots_options {
   // False: save() is over when the snapshot is there, and needs no memory for a copy.
   bool is_asynchronous = true;
   // How many ranks write what all have alike, a share each, in files of which an index tells; on
-  // all ranks the same. 0: all that have 64 MiB to write, but four where all are on one node.
+  // all ranks the same. 0: all that have 64 MiB to write, but four where all are on one node. 1:
+  // rank 0 writes what it has, and what other ranks have is not looked at.
   std::uint32_t writers = 0;
   // How the ranks reach each other with many bytes. With it what all have alike is read from the
   // file system once, by the ranks together, each some of the files, and handed on when a tensor is
@@ -120,8 +121,8 @@ class snapshots {
   // of them writes it, with what all ranks have alike and nothing of what is a rank's own
   // (resumed()->own is none then). The launcher ends the ranks that are left after a while: it is
   // over within `grace`. What is under way is given up, and no later save can succeed.
-  // `is_compared` says which tensors and values the survivors must have alike, lest one of them has
-  // gone astray: all, or all but what each has of its own (the averages of BatchNorm).
+  // The survivors must have the same tensors and values, lest one of them has gone astray, except
+  // tensors that are rank 0's (tensor_view::is_rank_0s) and names that `is_compared` excludes.
   // errc::damaged: they differ, and nothing is saved. errc::timed_out: also where what is under way
   // does not end, for the disk is stuck.
   using name_choice = std::function<bool(std::string_view name)>;

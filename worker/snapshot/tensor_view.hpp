@@ -70,8 +70,10 @@ struct tensor_view : tensor_description {
   // Only the optimizer's step changes it: it may be copied beside the next forward and backward
   // pass, on another thread (snapshots::begin_save).
   bool may_be_late = false;
-  // It may differ between the ranks (a buffer, such as BatchNorm's averages): a snapshot has that
-  // of rank 0. Looked at only where it is replicated; alike on all ranks.
+  // A snapshot has rank 0's, whatever other ranks have: set it on a replicated tensor that may
+  // differ between ranks (a buffer, such as BatchNorm's averages), on all of them, and on one that
+  // only rank 0 has. Without it any rank may be the one that writes the tensor. Only in an
+  // emergency, when rank 0 is dead, the snapshot has that of the rank that writes it.
   bool is_rank_0s = false;
   std::optional<tensor_piece> piece_of;  // of a rank's own only
 };
