@@ -461,6 +461,45 @@ TEST_CASE("gradients are clipped once they are averaged and scaled down", "[torc
     REQUIRE(each == "norm 5.0000, weights -0.6000 -0.8000, 1 steps");
 }
 
+// The scale has to be halved four times before a step is made: only in the first run.
+TEST_CASE("the scale of float16 gradients is kept in snapshots", "[torch]") {
+  const tests::temporary_folder place;
+  const auto said = run_ranks(1, [&](const environment& here) -> std::string {
+    auto group = process_group::join(here);
+    std::string steps;
+    for (const std::uint64_t epochs : {1, 2}) {
+      torch::nn::Linear model(torch::nn::LinearOptions(2, 1).bias(false));
+      {
+        const torch::NoGradGuard no_grad;
+        model->weight.zero_();
+      }
+      distributed_data_parallel parallel(group, *model);
+      torch::optim::SGD optimizer(model->parameters(), 1);
+      training_loop_options looping;
+      looping.samples = 4;
+      looping.epochs = epochs;
+      looping.folder = place.path;
+      looping.computes_in = compute_type::fp16;
+      looping.shows_progress = false;
+      looping.tell = [](std::string_view) {};
+      training_loop loop(parallel, optimizer, looping);
+      auto before = model->weight.detach().clone();
+      std::size_t made = 0;
+      loop.on_step([&](const step_end&) {
+        if (!torch::equal(before, model->weight)) ++made;
+        before = model->weight.detach().clone();
+      });
+      loop.run([&](training_batch&) {
+        return parallel.forward(model, torch::tensor({{3.0f, 8.0f}})).sum();
+      });
+      steps += std::to_string(made) + " ";
+    }
+    group.close();
+    return steps;
+  });
+  REQUIRE(said[0] == "0 4 ");
+}
+
 TEST_CASE("autocast computes in fewer bits, and only as long as it lives", "[torch]") {
   const auto said = run_ranks(1, [](const environment&) -> std::string {
     const auto values = torch::ones({4, 4});

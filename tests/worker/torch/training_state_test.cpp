@@ -4,6 +4,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/worker/torch/ranks.hpp"
+#include "worker/torch/kept_state.hpp"
 #include "worker/torch/process_group.hpp"
 
 #include <torch/nn/modules/batchnorm.h>
@@ -150,6 +151,67 @@ TEST_CASE("training resumes from a snapshot bit by bit, with each optimizer", "[
   INFO(kind);
   REQUIRE(said[0] == "generator 1, rate 0.003, equal 1");
   REQUIRE(said[1] == "generator 1, rate 0.003");
+}
+
+// The averages of BatchNorm, also those of a module that the program keeps.
+TEST_CASE("buffers are rank 0's: it writes them, and all ranks resume with them", "[torch]") {
+  const tests::temporary_folder place;
+  const auto said = run_ranks(2, [&](const environment& here) -> std::string {
+    torch::set_num_threads(1);
+    torch::manual_seed(7);
+    NormalizingNet one, teacher;
+    auto one_optimizer = optimizer_of("adam", one);
+    step(one, *one_optimizer);
+    // From here on the ranks have the same parameters, but see other batches.
+    torch::manual_seed(100 + here.rank);
+    {
+      const torch::NoGradGuard no_grad;
+      one->forward(torch::randn({6, 4}));
+      teacher->forward(torch::randn({6, 4}));
+    }
+    worker::kept_state kept;
+    kept.add("teacher", *teacher);
+    auto state = training_state(*one, *one_optimizer).view();
+    kept.add_to(state.replicated);
+    for (const auto& tensor : state.replicated.tensors) {
+      const bool is_buffer = tensor.name.find(".normal.running_") != std::string::npos ||
+                             tensor.name.ends_with(".normal.num_batches_tracked");
+      if (tensor.is_rank_0s != is_buffer) return "'" + tensor.name + "' is marked wrongly";
+    }
+    snapshots_options options;
+    options.folder = place.path;
+    options.writers = 2;
+    std::string problem;
+    {
+      auto opened = snapshots::open(here, options, problem);
+      if (!opened) return problem;
+      if ((*opened)->save(1, 0, state) || (*opened)->close()) return (*opened)->problem();
+    }
+    auto again = here;
+    again.round = 2;
+    auto opened = snapshots::open(again, options, problem);
+    if (!opened) return problem;
+    NormalizingNet found, found_teacher;
+    auto found_optimizer = optimizer_of("adam", found);
+    worker::kept_state kept_there;
+    kept_there.add("teacher", *found_teacher);
+    const auto& from = *(*opened)->resumed();
+    training_state(*found, *found_optimizer).load(from);
+    kept_there.load(from.replicated, from.path);
+    // Rank 0's, to the last bit: its generator is seeded with 100.
+    std::ostringstream text;
+    text << "as before " << equal(found, one) << equal(found_teacher, teacher) << ", averages"
+         << std::hexfloat;
+    for (auto* const net : {&found, &found_teacher}) {
+      for (const auto& each : (*net)->buffers())
+        text << " " << each.to(torch::kDouble).sum().item<double>();
+    }
+    return text.str();
+  });
+  INFO(said[0] << "\n" << said[1]);
+  REQUIRE(said[0].starts_with("as before 11, averages "));
+  REQUIRE(said[1].starts_with("as before 00, averages "));
+  REQUIRE(said[0].substr(said[0].find(',')) == said[1].substr(said[1].find(',')));
 }
 
 TEST_CASE("what a forward pass changes is copied before, all else before the step", "[torch]") {
