@@ -8,7 +8,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr std::string_view usage = R"(usage: ddprun [OPTIONS] SCRIPT [ARGUMENTS]
-       ddprun explain FILE | -      explains why a job failed, from its saved log
+       ddprun explain FILE... | -   explains why a job failed, from its saved log
        ddprun doctor [OPTIONS]      finds what on this node would make a job fail
        ddprun manifest kubernetes [OPTIONS] SCRIPT    writes YAML for kubectl apply
 

@@ -247,7 +247,7 @@ void log_files::shared::make(const std::vector<std::string>& paths) {
     const int error = make_folder(path);
     if (error == 0) continue;
     if (!std::exchange(is_named_folder, true)) {
-      say("the folder " + path + " for workers' errors cannot be made: " + std::strerror(error));
+      say("the folder " + path + " for workers' errors cannot be created: " + std::strerror(error));
     }
     return;
   }

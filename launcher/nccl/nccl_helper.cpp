@@ -92,7 +92,7 @@ void nccl_helper::ask(std::shared_ptr<process> whom, std::uint32_t count, handle
   const bool is_taken = is_there && ::write(asked.input.get(), line.data(), line.size()) >= 0;
   // On EPIPE the helper is gone, and its end or failed start is about to be reported.
   if (is_there && !is_taken && errno != EPIPE) {
-    asked.said.problem = std::string("it takes no orders: ") + std::strerror(errno);
+    asked.said.problem = std::string("it cannot be written to: ") + std::strerror(errno);
   }
   if (!asked.said.problem.empty()) {
     asio::post(executor_, while_alive(of_round_, [this, &asked] {

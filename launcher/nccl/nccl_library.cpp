@@ -59,8 +59,8 @@ std::optional<worker::nccl_id> nccl_library::make_id(std::string& problem) const
   worker::nccl_id id{};
   const int code = get_unique_id_(&id);
   if (code == 0) return id;
-  problem =
-      "NCCL " + worker::nccl_version_text(version_) + " makes no id: " + get_error_string_(code);
+  problem = "NCCL " + worker::nccl_version_text(version_) +
+            " cannot create an id: " + get_error_string_(code);
   if (get_last_error_ != nullptr) problem += ": " + std::string(get_last_error_(nullptr));
   problem += "; NCCL_DEBUG=INFO says more, NCCL_SOCKET_IFNAME chooses the interface";
   return std::nullopt;

@@ -59,7 +59,7 @@ cli::parsed<log_folder> log_folder::make(const output_options& options, const st
   }
   if (code != 0) {
     const std::string option = is_temporary ? "log files" : "--log-dir=" + options.log_dir;
-    return cli::usage_error{option + ": cannot make a folder in " + absolute.string() + ": " +
+    return cli::usage_error{option + ": cannot create a folder in " + absolute.string() + ": " +
                             std::strerror(code) +
                             "; name one that this node can write, with --log-dir"};
   }

@@ -217,7 +217,7 @@ constexpr of_signal signals[] = {
     {SIGALRM,
      {"alarm", "", "", follows::nothing,
       "an alarm that it had set expired, and it has no handler for it",
-      "who calls alarm() or setitimer() in it"}},
+      "what calls alarm() or setitimer() in it"}},
 };
 
 bool fits(const signature& row, std::string_view line) {

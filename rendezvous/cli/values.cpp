@@ -124,7 +124,8 @@ parsed<std::string> read_name(std::string_view given, std::string_view text,
                             std::to_string(name_bytes_max) + " bytes");
   }
   if (!is_one_word(text)) {
-    return wrong(given, "the " + std::string(what) + " may not hold blanks or control characters");
+    return wrong(given,
+                 "the " + std::string(what) + " must not contain blanks or control characters");
   }
   return {boost::system::in_place_value, text};
 }

@@ -169,19 +169,20 @@ class fields {
     for (const std::string& text : texts) {
       if (!read_ended_ranks(text, values)) {
         return fail(errc::malformed_message, name,
-                    "holds too much, or something like \"" + text + "\"");
+                    "contains too many ranks, or an invalid entry: \"" + text + "\"");
       }
     }
     const std::string detail = std::string(name) + "_detail";
     texts.clear();
     labels(detail, texts, ends_max);
     if (texts.size() > values.size()) {
-      return fail(errc::malformed_message, detail, "holds more than there are stretches of ranks");
+      return fail(errc::malformed_message, detail,
+                  "has more entries than there are ranges of ranks");
     }
     for (std::size_t index = 0; index < texts.size(); ++index) {
       if (!read_detail(texts[index], values[index])) {
         return fail(errc::malformed_message, detail,
-                    "holds something like \"" + texts[index] + "\"");
+                    "contains an invalid entry: \"" + texts[index] + "\"");
       }
     }
   }

@@ -52,7 +52,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_starts(cluster,
     (tmp_path / "taken").write_text("a file")
     job = start(cluster, "a", f"touch {tmp_path}/started", "-t3", "--log-dir", tmp_path / "taken")
     assert job.wait() == 2
-    assert job.err() == (f"ddprun: --log-dir={tmp_path}/taken: cannot make a folder in "
+    assert job.err() == (f"ddprun: --log-dir={tmp_path}/taken: cannot create a folder in "
                          f"{tmp_path}/taken: Not a directory; name one that this node can write, "
                          "with --log-dir\n")
     assert not (tmp_path / "started").exists()

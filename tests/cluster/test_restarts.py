@@ -149,8 +149,8 @@ def test_a_node_that_was_left_out_steps_in_when_it_is_needed(cluster):
     b.kill(signal.SIGTERM)
     assert b.wait() == 0
     assert cluster.started(3, 1)[0].node == "node-a"
-    a.says(r"node-a is in again, though its workers were the first to fail once: without it too "
-           r"few nodes are left")
+    a.says(r"node-a takes part again, though its workers were the first to fail once: without it "
+           r"too few nodes are left")
     cluster.finish(1)
     assert a.wait() == 0
     cluster.nothing_left()

@@ -296,7 +296,7 @@ std::set<std::uint32_t> meeting::wait_for_others(const std::string& phase, durat
     std::this_thread::sleep_for(pause_between_looks);
   for (const std::uint32_t index : missing) {
     if (problem_.empty())
-      gone_[index] = "is there, and was not done with this after " + ddprun::to_text(limit);
+      gone_[index] = "is there, but has not finished this after " + ddprun::to_text(limit);
   }
   for (const auto& [index, why] : gone_)
     here.erase(index);

@@ -58,7 +58,7 @@ finding judge_nvidia(const gpu_facts& facts) {
   finding found{"GPUs", health::ok, {}, {}};
   if (facts.driver.empty()) {
     found.state = health::error;
-    found.seen = fmt::format("{} device files, and no driver", facts.device_files);
+    found.seen = fmt::format("{} device files, but no driver", facts.device_files);
     found.advice = "load NVIDIA's driver: nvidia-smi says what is wrong with it";
   } else if (facts.gpus.present == 0) {
     found.state = health::error;
@@ -69,7 +69,7 @@ finding judge_nvidia(const gpu_facts& facts) {
     judge_visible(facts.gpus, found);
     if (facts.device_files == 0) {
       found.state = health::warning;
-      found.seen += ", and no device file is here";
+      found.seen += ", but there is no device file here";
       found.advice =
           "give a container its GPUs (--gpus all, nvidia.com/gpu); on a host nvidia-smi makes them";
     }

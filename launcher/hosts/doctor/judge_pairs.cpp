@@ -198,7 +198,7 @@ findings judge_addresses(const cluster_facts& facts) {
                      fmt::format("{} of {} look-ups lead back to the node's name", good, asked),
                      problems.empty() ? ""
                                       : "ssh logins get slow, and Kerberos and host keys see "
-                                        "another host: mend the reverse zone, or /etc/hosts"}};
+                                        "another host: correct the reverse zone, or /etc/hosts"}};
   constexpr std::size_t lines_max = 5;
   for (const auto& [what, nodes] : problems) {
     if (found.size() > lines_max) break;

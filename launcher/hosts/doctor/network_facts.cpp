@@ -37,7 +37,7 @@ finding judge_name(const network_facts& facts) {
     found.state = health::warning;
     found.seen += fmt::format(" has no answer from the name service after {} s", patience.count());
     found.advice =
-        "each worker looks names up when it starts: mend the name service, or put the "
+        "each worker looks names up when it starts: repair the name service, or put the "
         "nodes into /etc/hosts";
   } else if (!facts.name_problem.empty()) {
     found.state = health::warning;
@@ -111,11 +111,12 @@ void judge_wishes(const network_facts& facts, const environment_map& environment
 
 void judge_strange_names(const network_facts& facts, findings& found) {
   for (const auto& [address, name] : facts.strange_names)
-    found.push_back({"host name", health::warning,
-                     address + (name.empty() ? " has no answer from the name service"
-                                             : " of this host leads back to " + name),
-                     "ssh logins get slow, and Kerberos and host keys see another host: mend the "
-                     "reverse zone, or /etc/hosts"});
+    found.push_back(
+        {"host name", health::warning,
+         address + (name.empty() ? " has no answer from the name service"
+                                 : " of this host leads back to " + name),
+         "ssh logins get slow, and Kerberos and host keys see another host: correct the "
+         "reverse zone, or /etc/hosts"});
 }
 
 void judge_ports(const network_facts& facts, std::uint16_t port, findings& found) {

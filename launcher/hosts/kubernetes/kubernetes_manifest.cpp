@@ -84,15 +84,15 @@ void write_job_spec(yaml_writer& yaml, const manifest_request& request, const po
   }
   yaml.comment("JOB_COMPLETION_INDEX is the node's number, which its successor gets, too.");
   yaml.entry("completionMode", "Indexed");
-  yaml.comment("A lost pod is replaced alone, once it is surely gone.");
+  yaml.comment("A lost pod is replaced alone, once it is known to be gone.");
   yaml.entry("backoffLimitPerIndex", successors_max);
   if (request.is_elastic())
     yaml.comment("The run goes on with " + std::to_string(request.nodes_min) + " nodes.");
   yaml.entry("maxFailedIndexes", std::int64_t{request.nodes_max - request.nodes_min});
   if (request.is_elastic()) {
     yaml.comment(
-        "Pods end well together, when the run has; an index whose pod was away then would find\n"
-        "nobody any more.");
+        "All pods succeed together, when the run has; an index whose pod was away at that moment\n"
+        "would find no other pod.");
     yaml.group("successPolicy", [&] {
       yaml.group("rules", [&] {
         yaml.item([&] { yaml.entry("succeededCount", std::int64_t{request.nodes_min}); });

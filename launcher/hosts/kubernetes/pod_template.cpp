@@ -214,11 +214,12 @@ void write_pod(yaml_writer& yaml, const manifest_request& request, const pod_sha
     }
     if (!shape.restarts.empty()) yaml.entry("restartPolicy", shape.restarts);
     yaml.comment(
-        "A pod that is told to go has so long: its workers save a snapshot (--shutdown-timeout),\n"
-        "and it leaves the run in order.");
+        "The time that a pod has when it is told to go: its workers save a snapshot\n"
+        "(--shutdown-timeout), and it leaves the run in order.");
     yaml.entry("terminationGracePeriodSeconds", std::int64_t{request.grace.count()});
     yaml.comment(
-        "Else dozens of variables like TRAIN_PORT are set, which scripts may take for theirs.");
+        "Otherwise dozens of variables like TRAIN_PORT are set, which scripts may take for their\n"
+        "own.");
     yaml.truth("enableServiceLinks", false);
     yaml.comment("Nothing here asks the API server.");
     yaml.truth("automountServiceAccountToken", false);

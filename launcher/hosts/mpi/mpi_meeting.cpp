@@ -73,7 +73,7 @@ cli::parsed<meeting> choose(exchange& board, std::uint32_t size, const host_word
   }
   const std::optional<address> own = reachable_address(host, others);
   if (!own) {
-    return cli::usage_error{"the host of rank 0 has no way to any address of the others"};
+    return cli::usage_error{"the host of rank 0 cannot reach any address of the others"};
   }
   chosen.host = own->to_string();
   chosen.port = host.free_port();

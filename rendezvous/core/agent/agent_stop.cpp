@@ -200,7 +200,7 @@ void agent::state::leave_if_drained() {
   const moment deadline = drain_deadline();
   if (!deadline || real_now < *deadline) return;
   finish({shutdown.exit_code(),
-          signal_name(shutdown.signal()) + ": left without an answer of the rendezvous daemon",
+          signal_name(shutdown.signal()) + ": left without an answer from the rendezvous daemon",
           std::nullopt, leave_reason::drained});
 }
 

@@ -96,10 +96,11 @@ std::string tether_failure_text(const daemon_link& daemon, const local_round& lo
 
 std::string isolation_text(const daemon_link& daemon, const local_round& local,
                            const std::string& endpoints, duration limit) {
-  std::string text = "no heartbeat of this node has been acknowledged for " + to_text(limit) +
-                     ": its workers are killed, so that no two rounds live at once (the "
-                     "rendezvous daemon at " +
-                     endpoints + ": " + or_else(daemon.error(), "no answer");
+  std::string text =
+      "no heartbeat of this node has been acknowledged for " + to_text(limit) +
+      ": its workers are killed, so that workers of two rounds never run at once (the "
+      "rendezvous daemon at " +
+      endpoints + ": " + or_else(daemon.error(), "no answer");
   if (local.assignment() && local.assignment()->group_rank != 0) {
     text += "; the leader " + local.assignment()->leader_node + ": " +
             or_else(local.tether.error(), "no answer");
@@ -115,8 +116,8 @@ std::string stood_still_text(const timers& timing) {
   return "this ddprun stood still (SIGSTOP, Ctrl-Z, a debugger, a disk that hangs) until the "
          "lease of its node had run out (isolation_limit " +
          to_text(timing.isolation_limit) +
-         "): its guardian has killed the workers, so that no two rounds live at once; it joins "
-         "anew";
+         "): its guardian has killed the workers, so that workers of two rounds never run at "
+         "once; it joins again";
 }
 
 std::string orphan_text(const daemon_link& daemon, const local_round& local,

@@ -34,7 +34,7 @@ leave_reason agent::state::reason_of_close(int exit_code) const {
 void agent::state::told(const desired& message) {
   if (!daemon.is_in_session() || shutdown.leaving()) return;
   if (const std::string problem = problem_of(message); !problem.empty()) {
-    const std::string text = "its order makes no sense: " + problem;
+    const std::string text = "its order is invalid: " + problem;
     note_first_failure(text);
     return drop_daemon(text);
   }

@@ -79,7 +79,7 @@ bool agent::state::accepts_tethers() const {
 std::string agent::state::why_not_held(const tether_hello& hello) const {
   const std::string of_round = "round " + std::to_string(hello.round);
   if (!accepts_tethers() || hello.round != local.number() || hello.instance != local.instance()) {
-    return of_round + " is not on at node " + options.greeting.node;
+    return of_round + " is not running at node " + options.greeting.node;
   }
   if (hello.group_rank == 0 || hello.group_rank >= local.group_world_size()) {
     return of_round + " has no member " + std::to_string(hello.group_rank);

@@ -163,7 +163,7 @@ void daemon::turn_away(const agent_said& event, const hello& greeting) {
   note_some(refusals_, note_level::error,
             "no room for node " + greeting.node + " of run " + greeting.run_id + " (" +
                 event.peer_address + "): " + count +
-                " agents are the most; raise the limit of open files (ulimit -n) or use another "
+                " agents are the maximum; raise the limit of open files (ulimit -n) or use another "
                 "daemon");
   if (greeting.state.instance == 0) {
     return refuse(event.connection, "this daemon serves at most " + count +
@@ -180,7 +180,7 @@ daemon::run_entry* daemon::run_for(const hello& greeting, connection_id connecti
   if (runs_.size() >= options_.runs_max && !forget_a_finished_run()) {
     const std::string count = std::to_string(runs_.size());
     note_some(refusals_, note_level::error,
-              "refused run " + greeting.run_id + ": " + count + " runs are the most");
+              "refused run " + greeting.run_id + ": " + count + " runs are the maximum");
     refuse(connection, "this daemon already holds " + count +
                            " runs that have not ended: start another daemon for more");
     return nullptr;

@@ -8,7 +8,7 @@
 namespace ddprun::core {
 namespace {
 
-constexpr std::string_view makes_no_sense = " makes no sense";
+constexpr std::string_view invalid = " is invalid";
 
 std::string over(std::string_view name, std::uint64_t value, std::uint64_t most) {
   if (value <= most) return {};
@@ -29,7 +29,7 @@ std::string problem_of_assignment(const assignment& assigned, std::uint32_t node
   return "group rank " + std::to_string(assigned.group_rank) + " of " +
          std::to_string(assigned.group_world_size) + " nodes with ranks from " +
          std::to_string(assigned.rank_first) + " of " + std::to_string(assigned.world_size) +
-         std::string(makes_no_sense);
+         std::string(invalid);
 }
 
 std::string problem_of_stall(const std::optional<stall>& said) {
@@ -37,7 +37,7 @@ std::string problem_of_stall(const std::optional<stall>& said) {
   for (const stalled_ranks& one : said->ranks) {
     if (one.first > one.last) {
       return "a stall of ranks " + std::to_string(one.first) + " to " + std::to_string(one.last) +
-             std::string(makes_no_sense);
+             std::string(invalid);
     }
   }
   return over("number of places where ranks stand", said->ranks.size(), stalled_ranks_max);
@@ -104,13 +104,13 @@ std::string problem_of(const status& said, const hello& greeting) {
   }
   if (std::string problem = problem_of(said.leader_data); !problem.empty()) return problem;
   if (said.signal < 0 || said.signal > 64) {
-    return "signal " + std::to_string(said.signal) + std::string(makes_no_sense);
+    return "signal " + std::to_string(said.signal) + std::string(invalid);
   }
   for (const cause& one : said.causes) {
     if (one.code < -cause_code_max || one.code > cause_code_max || one.process < 0 ||
         std::uint64_t(one.process) > count_max) {
       return "a cause with code " + std::to_string(one.code) + " of process " +
-             std::to_string(one.process) + std::string(makes_no_sense);
+             std::to_string(one.process) + std::string(invalid);
     }
   }
   if (!said.assignment) return {};
@@ -150,11 +150,10 @@ std::string problem_of(const desired& wanted) {
     if (!problem.empty()) return problem;
   }
   if (wanted.grace < duration::zero() || wanted.grace > timer_max) {
-    return "a grace of " + to_text(wanted.grace) + std::string(makes_no_sense);
+    return "a grace of " + to_text(wanted.grace) + std::string(invalid);
   }
   if (wanted.signal != 0 && !asks_to_leave(wanted.signal)) {
-    return "to end workers by signal " + std::to_string(wanted.signal) +
-           std::string(makes_no_sense);
+    return "to end workers by signal " + std::to_string(wanted.signal) + std::string(invalid);
   }
   return {};
 }

@@ -484,7 +484,8 @@ void take_back(const headcount& counts, current_instance& current, outbox& out,
     recount(counts, *who);
   }
   tell_taken(current, out,
-             agents.front()->label() + " is in again, though its workers were the first to fail " +
+             agents.front()->label() +
+                 " takes part again, though its workers were the first to fail " +
                  times(current.failing.of(name)) + ": without it too few nodes are left");
   for (node* const who : agents) {
     if (who->is_unhealthy()) need_unhealthy(counts, current, out, *who);

@@ -153,7 +153,7 @@ TEST_CASE("a folder for errors that cannot be made is said once") {
   at.files.make_folders({at.path("taken/0")});
   CHECK(at.files.finish(patience).none());
   CHECK(at.said() == std::vector<std::string>{"the folder " + at.path("taken/0") +
-                                              " for workers' errors cannot be made: Not a "
+                                              " for workers' errors cannot be created: Not a "
                                               "directory"});
 }
 

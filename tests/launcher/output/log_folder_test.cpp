@@ -167,10 +167,10 @@ TEST_CASE("a log folder that cannot be made is refused, where somebody asked for
   at.folder.file("taken", "x", 0600);
   CHECK(problem().empty());
   at.options.log_dir = taken;
-  CHECK(problem() == "--log-dir=" + taken + ": cannot make a folder in " + taken +
+  CHECK(problem() == "--log-dir=" + taken + ": cannot create a folder in " + taken +
                          ": Not a directory; name one that this node can write, with --log-dir");
   at.options.log_dir.clear();
   at.options.tee = *read_streams("", "3");
-  CHECK(problem() == "log files: cannot make a folder in " + taken +
+  CHECK(problem() == "log files: cannot create a folder in " + taken +
                          ": Not a directory; name one that this node can write, with --log-dir");
 }

@@ -53,7 +53,7 @@ TEST_CASE("a container without its devices, and devices without a driver") {
       "error: driver 580.65.06 is loaded, but there is no GPU device"));
   const fake_node broken;
   put_gpus(broken, 2);
-  CHECK(gpus_of(broken).starts_with("error: 2 device files, and no driver"));
+  CHECK(gpus_of(broken).starts_with("error: 2 device files, but no driver"));
 }
 
 TEST_CASE("GPUs that the driver knows, and nobody has used since the host has started") {
@@ -61,7 +61,8 @@ TEST_CASE("GPUs that the driver knows, and nobody has used since the host has st
   put_driver(node);
   for (const char* const address : {"0000:01:00.0", "0000:02:00.0"})
     node.write("proc/driver/nvidia/gpus/" + std::string(address) + "/information", "");
-  CHECK(gpus_of(node).starts_with("warning: 2, driver 580.65.06, and no device file is here: "));
+  CHECK(gpus_of(node).starts_with(
+      "warning: 2, driver 580.65.06, but there is no device file here: "));
 }
 
 TEST_CASE("GPUs of AMD and Intel are those that --nproc-per-node counts") {

@@ -199,7 +199,7 @@ TEST_CASE("finished runs give way to new ones, the oldest first; others do not")
   CHECK(story.refusals.at(refused) ==
         "this daemon already holds 3 runs that have not ended: start another daemon for more");
   CHECK(story.closed.contains(refused));
-  CHECK(story.notes.back() == "refused run fifth: 3 runs are the most");
+  CHECK(story.notes.back() == "refused run fifth: 3 runs are the maximum");
   // It no longer counts: what it sends now belongs to no run.
   story.say(refused, status{});
 }

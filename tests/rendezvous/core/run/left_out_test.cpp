@@ -356,8 +356,8 @@ TEST_CASE("a node that is left out steps in again when too few are left without 
   REQUIRE(story.a->wanted.phase == desired_phase::run);
   CHECK(story.a->wanted.assignment->group_world_size == 1);
   const std::string in_again =
-      "a is in again, though its workers were the first to fail once: without it too few nodes "
-      "are left";
+      "a takes part again, though its workers were the first to fail once: without it too few "
+      "nodes are left";
   CHECK_THAT(story.a->wanted.news, StartsWith("b was replaced by a"));
   CHECK_THAT(story.a->wanted.news, EndsWith("; " + in_again));
   CHECK(std::count(story.notes.begin(), story.notes.end(), in_again) == 1);
@@ -462,7 +462,8 @@ TEST_CASE("a node that is left out and one that is unhealthy are enough together
   story.start_round();
   CHECK(story.a->wanted.phase == desired_phase::run);
   CHECK(c.wanted.phase == desired_phase::run);
-  CHECK_THAT(c.wanted.news, Contains("a is in again, though its workers were the first to fail "
-                                     "once: without it too few nodes are left"));
+  CHECK_THAT(c.wanted.news,
+             Contains("a takes part again, though its workers were the first to fail "
+                      "once: without it too few nodes are left"));
   CHECK_THAT(c.wanted.news, Contains(" takes part though its health check says: " + ill));
 }

@@ -245,7 +245,7 @@ TEST_CASE("a place that cannot be is refused") {
     liar.state.assignment->in_role = {0, 7};
   }
   story.connect(liar);
-  CHECK(liar.refusal.ends_with("makes no sense"));
+  CHECK(liar.refusal.ends_with("is invalid"));
 }
 
 TEST_CASE("settings groups go with their last node") {
