@@ -42,7 +42,7 @@ TEST_CASE("random faults where node ranks are exact and the first node has the d
                       [](std::uint64_t seed) { return exact(embedded_schedule(seed)); }) == "");
 }
 
-TEST_CASE("mutant: the daemon takes an exact rank for a wish") {
+TEST_CASE("mutant: the daemon takes an exact rank for a hint") {
   mutant wishful;
   wishful.daemon_event = [](daemon&, core::daemon_event& event) {
     auto* const said = std::get_if<core::agent_said>(&event);

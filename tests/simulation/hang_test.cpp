@@ -159,7 +159,7 @@ TEST_CASE("a rank that hangs is ended, and the round is started again") {
   }
 }
 
-TEST_CASE("mutant: a node that moves is heard to wait") {
+TEST_CASE("mutant: a node whose ranks move is taken for one that waits") {
   std::string found;
   for (std::uint64_t seed = 0; seed < 20 && found.empty(); ++seed) {
     hanging_world story(seed, 2, hears_what_nobody_said());

@@ -217,7 +217,7 @@ TEST_CASE("a run that is new to a daemon with a journal starts at once") {
   REQUIRE(every(fresh_beside, 100) == "");
 }
 
-TEST_CASE("an instance to which nobody comes back is lost and the next join opens another") {
+TEST_CASE("an instance to which no node comes back is lost, and the next join opens another") {
   REQUIRE(every(nobody_again, 100) == "");
 }
 

@@ -139,7 +139,7 @@ std::string caught_at_the_end(const mutant& mutation, std::uint64_t count) {
 
 }  // namespace
 
-TEST_CASE("mutant: a record counts as kept before it is") {
+TEST_CASE("mutant: a record counts as persisted before it is") {
   mutant hasty;
   hasty.journal_reports_early = true;
   REQUIRE_THAT(caught(hasty, 100, failure_and_end), StartsWith("journal: restarts fall"));
@@ -154,13 +154,13 @@ TEST_CASE("mutant: an assignment does not wait for its record") {
   REQUIRE_THAT(caught(kept_at_once(always), 300, newcomer_first), StartsWith("overlap:"));
 }
 
-TEST_CASE("mutant: what was kept is given to nobody") {
+TEST_CASE("mutant: no daemon gets what was persisted") {
   mutant forgetful;
   forgetful.journal_is_ignored = true;
   REQUIRE_THAT(caught(forgetful, 300, newcomer_first), StartsWith("overlap:"));
 }
 
-TEST_CASE("mutant: a block of numbers is not kept") {
+TEST_CASE("mutant: a block of numbers is not persisted") {
   const mutant short_by_a_block = with_records([](core::run_record& record) {
     record.rounds_reserved -= std::min<round_number>(record.rounds_reserved, 16);
   });
@@ -169,12 +169,12 @@ TEST_CASE("mutant: a block of numbers is not kept") {
   REQUIRE(caught({}, 10, calm_end) == "nothing");
 }
 
-TEST_CASE("mutant: a charge is not kept") {
+TEST_CASE("mutant: a charge is not persisted") {
   const mutant generous = with_records([](core::run_record& record) { record.restarts_used = 0; });
   REQUIRE_THAT(caught(generous, 10, calm_end), StartsWith("journal: restarts fall"));
 }
 
-TEST_CASE("mutant: an end is told before it is kept") {
+TEST_CASE("mutant: an end is announced before it is persisted") {
   const mutant early = kept_at_once(
       [](const daemon& by) { return by.run() && by.run()->phase() == run_phase::closed; });
   REQUIRE_THAT(caught_at_the_end(early, 20),
@@ -182,7 +182,7 @@ TEST_CASE("mutant: an end is told before it is kept") {
   REQUIRE(caught_at_the_end({}, 20) == "nothing");
 }
 
-TEST_CASE("mutant: how an instance ended is not kept") {
+TEST_CASE("mutant: how an instance ended is not persisted") {
   const mutant endless = with_records([](core::run_record& record) {
     record.end.reset();
     record.lost_after = 20s;

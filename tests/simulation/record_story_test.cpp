@@ -236,7 +236,7 @@ TEST_CASE("no round follows a failure beyond the budget, though the daemon dies 
   REQUIRE(each_seed(100, [](std::uint64_t seed) { return failed_beyond(seed); }) == "");
 }
 
-TEST_CASE("mutant: an end that is due is not kept") {
+TEST_CASE("mutant: an end that is due is not persisted") {
   const mutant careless =
       with_changed_records([](core::run_record& record) { record.due.reset(); });
   REQUIRE_THAT(caught_by([&](std::uint64_t seed) { return failed_beyond(seed, careless); }),
@@ -247,7 +247,7 @@ TEST_CASE("a node of the instance before the newest one is told how that ended")
   REQUIRE(each_seed(100, [](std::uint64_t seed) { return back_from_before(seed); }) == "");
 }
 
-TEST_CASE("mutant: how the instances before ended is not kept") {
+TEST_CASE("mutant: how the instances before ended is not persisted") {
   const mutant forgetful = with_changed_records([](core::run_record& record) { record.past = {}; });
   REQUIRE_THAT(caught_by([&](std::uint64_t seed) { return back_from_before(seed, forgetful); }),
                StartsWith("it goes on in an instance that is over"));

@@ -125,7 +125,7 @@ TEST_CASE("mutant: a run is given up whose failures differ") {
   REQUIRE(caught({}, 20, failing_in_other_ways) == "nothing");
 }
 
-TEST_CASE("mutant: nobody is left out") {
+TEST_CASE("mutant: no node is left out") {
   const mutant kind = that_asks_for([](run_settings& said) { said.node_failures_max = 0; });
   REQUIRE_THAT(caught(kind, 5, one_is_ill), StartsWith("left out:"));
   REQUIRE(caught({}, 5, one_is_ill) == "nothing");

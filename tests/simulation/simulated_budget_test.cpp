@@ -179,7 +179,7 @@ TEST_CASE("a rack that dies within settle_max costs one round, each time") {
     REQUIRE(settles_wrongly(seed) == "");
 }
 
-TEST_CASE("mutant: nobody waits for a rack") {
+TEST_CASE("mutant: the losses of a rack are not waited for") {
   std::string problem;
   for (std::uint64_t seed = 0; seed < 5 && problem.empty(); ++seed)
     problem = settles_wrongly(seed, 0ms);

@@ -81,11 +81,11 @@ TEST_CASE("a signal to a whole cgroup is free of charge") {
   REQUIRE(play_family("a signal to a whole cgroup is free of charge", 1000, to_cgroups) == "");
 }
 
-TEST_CASE("a worker that never ends keeps nobody from leaving") {
+TEST_CASE("a worker that never ends keeps no node from leaving") {
   REQUIRE(play_family("a worker that never ends keeps nobody from leaving", 500, stuck) == "");
 }
 
-TEST_CASE("a node that obeys nobody holds nobody up") {
+TEST_CASE("a node that ignores all orders does not delay the others") {
   REQUIRE(play_family("a node that obeys nobody holds nobody up", 500, deaf) == "");
 }
 

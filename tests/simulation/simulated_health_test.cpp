@@ -36,17 +36,17 @@ schedule all_are_needed(std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("nodes that are ill sit out while others are enough") {
+TEST_CASE("unhealthy nodes sit out while others are enough") {
   REQUIRE(play_family("nodes that are ill sit out while others are enough", 200, some_are_ill) ==
           "");
 }
 
-TEST_CASE("nodes that are ill take part where all are needed") {
+TEST_CASE("unhealthy nodes take part if all are needed") {
   REQUIRE(play_family("nodes that are ill take part where all are needed", 50, all_are_needed) ==
           "");
 }
 
-TEST_CASE("mutant: nobody hears that a node is ill") {
+TEST_CASE("mutant: no daemon hears that a node is unhealthy") {
   mutant deaf;
   deaf.daemon_event = [](daemon&, core::daemon_event& event) {
     auto* const said = std::get_if<core::agent_said>(&event);

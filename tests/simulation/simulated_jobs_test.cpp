@@ -114,7 +114,7 @@ TEST_CASE("a second job at an endpoint has a world of its own, and the first is 
   REQUIRE(first_breach(500, {}, 6s) == "nothing");
 }
 
-TEST_CASE("mutant: nobody says what was started") {
+TEST_CASE("mutant: no node says what was started") {
   REQUIRE_THAT(first_breach(20, silent_about_jobs(), 60s), StartsWith("jobs: workers of second"));
 }
 

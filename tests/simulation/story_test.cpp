@@ -80,7 +80,8 @@ TEST_CASE("members connected to each other and a dead daemon: no worker dies") {
   }
 }
 
-TEST_CASE("one root cause costs one restart, in whatever order its effects are reported") {
+TEST_CASE(
+    "one root cause costs one restart, in whatever order its secondary failures are reported") {
   for (std::uint64_t seed = seed_first(); seed < seed_end(500); ++seed) {
     schedule plan = quiet_schedule(seed, 4);
     plan.options.double_percent = 50;
@@ -115,7 +116,7 @@ TEST_CASE("one root cause costs one restart, in whatever order its effects are r
   }
 }
 
-TEST_CASE("the cause is told though it ends after its effects, and they cost it no restart") {
+TEST_CASE("the root cause is reported even if it ends last, and secondary failures cost nothing") {
   for (std::uint64_t seed = seed_first(); seed < seed_end(300); ++seed) {
     schedule plan = quiet_schedule(seed, 4);
     plan.options.double_percent = 50;

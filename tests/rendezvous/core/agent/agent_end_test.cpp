@@ -88,7 +88,7 @@ TEST_CASE("an end of a worker counts once, for its own round, and only of worker
   CHECK(story.sent.phase == member_phase::succeeded);
 }
 
-TEST_CASE("workers are said to run only by the word of their own round, after they were started") {
+TEST_CASE("workers count as running only by a report of their own round, after they were started") {
   agent_story story;
   story.connect();
   story.tell(workers_started{0});
@@ -148,7 +148,7 @@ TEST_CASE(
   CHECK(story.sent.causes[0].by_our_stop);
 }
 
-TEST_CASE("a victim of the stop is not worth a status of its own") {
+TEST_CASE("a worker that our stop ended causes no status of its own") {
   odd_story story;
   story.want(desired_phase::stop, 1);
   const std::size_t before = story.statuses;
@@ -272,7 +272,7 @@ TEST_CASE("a round knows nothing of how the last one ended") {
   CHECK(story.sent.phase == member_phase::stopped);
 }
 
-TEST_CASE("a victim of the stop has no last words worth telling") {
+TEST_CASE("the last output of a worker that our stop ended is not reported") {
   odd_story story;
   story.want(desired_phase::stop, 1);
   cause why;

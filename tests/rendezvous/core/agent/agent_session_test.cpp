@@ -47,7 +47,7 @@ TEST_CASE("a leader says nothing of a round until its service is open, then ever
   CHECK(story.sent.leader_data == leader_data{});
 }
 
-TEST_CASE("a service's word about another round, or after its own, is not taken") {
+TEST_CASE("a service's report about another round, or a second one about its own, is ignored") {
   agent_story story;
   story.connect();
   desired order = story.order(desired_phase::prepare, 2);
@@ -120,7 +120,7 @@ TEST_CASE("an agent that was told another time for a signal's end says that when
   CHECK(story.greeted.settings.timing == story.timing);
 }
 
-TEST_CASE("an answer never makes an older one of less worth") {
+TEST_CASE("a late answer never shortens the lease") {
   agent_story story;
   story.run_as_member();
   story.leader_acks = false;
@@ -337,7 +337,7 @@ TEST_CASE("workers with a lease keep a node from giving up, unkillable ones do n
   CHECK_FALSE(story.said_goodbye());
 }
 
-TEST_CASE("a refusal without a code is a usage error") {
+TEST_CASE("a refusal without a code exits like any refusal") {
   agent_story story;
   story.connect();
   story.forget();

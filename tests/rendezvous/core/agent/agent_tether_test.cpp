@@ -65,7 +65,7 @@ TEST_CASE("a beat says when its node's workers have succeeded") {
 }
 
 TEST_CASE(
-    "a tether without an answer is dropped after half the isolation limit, and dialled anew") {
+    "a tether without an answer is dropped after half the isolation limit, and dialled again") {
   timers timing;
   timing.isolation_limit = 7s;
   timing.heartbeat_interval = 900ms;
@@ -81,7 +81,7 @@ TEST_CASE(
   CHECK(story.all<dial_tether>()[0].delay <= 900ms / 20 * 3 / 2);
 }
 
-TEST_CASE("an answer that nobody waits for is worth nothing") {
+TEST_CASE("an answer to nothing renews no lease") {
   tethered_story story;
   story.pass(story.timing.heartbeat_interval);
   const std::uint64_t beat = story.last_beat();

@@ -21,7 +21,7 @@ daemon_link linked() {
 
 }  // namespace
 
-TEST_CASE("an answer is worth the moment at which the newest status that it covers was sent") {
+TEST_CASE("an answer renews the lease from when the newest status that it covers was sent") {
   daemon_link link = linked();
   const std::uint64_t first = link.send_status(origin + 1s);
   const std::uint64_t second = link.send_status(origin + 2s);
@@ -31,7 +31,7 @@ TEST_CASE("an answer is worth the moment at which the newest status that it cove
   CHECK_FALSE(link.acked(second));  // nor is one counted twice
 }
 
-TEST_CASE("an answer to what was never sent, or on another connection, is worth nothing") {
+TEST_CASE("an answer to what was never sent, or on another connection, renews no lease") {
   daemon_link link = linked();
   const std::uint64_t seq = link.send_status(origin);
   SECTION("never sent") {

@@ -59,7 +59,7 @@ TEST_CASE("an older epoch is never news, a newer one always") {
 }
 
 TEST_CASE(
-    "what an older epoch counted says nothing about a newer one, which its welcome may name") {
+    "sequence numbers of an older epoch do not count in a newer one, which a welcome may name") {
   desired_state word;
   CHECK(word.take(word_of(7, 3, 10, 1)));
   word.enter_epoch(2);
@@ -113,7 +113,7 @@ TEST_CASE("a text is told once, and again after another") {
   CHECK(word.take_text("waiting for 2 nodes"));
 }
 
-TEST_CASE("the newest word that waits replaces the one before, and is taken once") {
+TEST_CASE("a deferred message replaces the one before, and is taken once") {
   desired_state word;
   word.defer(word_of(7, 3, 10));
   word.defer(word_of(7, 4, 11));

@@ -17,7 +17,7 @@ tether_hello hello_of(std::uint32_t group_rank, std::uint64_t agent = 0) {
 
 }  // namespace
 
-TEST_CASE("a beat renews the lease from when the word before it was answered") {
+TEST_CASE("a beat renews the lease from when the message before it was answered") {
   held_tethers held;
   held.attach(100, hello_of(1));
   held.ack(100, origin);

@@ -84,7 +84,7 @@ TEST_CASE("a node that is refused is told apart from a run that is") {
   }
 }
 
-TEST_CASE("a node that nobody answers has met nobody") {
+TEST_CASE("a node that gets no answer has not met the others") {
   odd_story story;
   story.lose_daemon();
   story.leader_acks = false;

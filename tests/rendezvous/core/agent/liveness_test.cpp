@@ -112,7 +112,7 @@ TEST_CASE("a member in contact with the daemon needs no tether") {
   CHECK(story.all<dial_tether>().size() > 100);  // and keeps trying to have one
 }
 
-TEST_CASE("isolation counts from the send time of the last word that was answered") {
+TEST_CASE("isolation counts from when the last message that was answered was sent") {
   agent_story story;
   story.run_as_member();
   story.pass(100s);
@@ -224,7 +224,7 @@ TEST_CASE("an isolated node comes back saying that its workers of the round are 
   CHECK(story.machine().phase() == member_phase::starting);
 }
 
-TEST_CASE("fence kills without grace, and then the node joins anew") {
+TEST_CASE("fence kills without grace, and then the node joins again") {
   agent_story story;
   story.run_as_member();
   story.forget();

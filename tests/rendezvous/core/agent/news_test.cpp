@@ -33,7 +33,7 @@ TEST_CASE("a daemon of an older epoch is hung up on") {
   CHECK_FALSE(story.did<disconnect_daemon>());
 }
 
-TEST_CASE("a word of an older epoch is ignored, the first of a newer one counts") {
+TEST_CASE("a message of an older epoch is ignored, the first of a newer one counts") {
   agent_story story;
   story.connect();
   desired order = story.order(desired_phase::wait, 3);
@@ -90,7 +90,7 @@ TEST_CASE("a daemon of a newer epoch that counts from the beginning is obeyed") 
   CHECK(story.sent.phase == member_phase::stopped);
 }
 
-TEST_CASE("a word before the welcome, or on no connection at all, is not listened to") {
+TEST_CASE("a message before the welcome, or on no connection, is ignored") {
   agent_story story;
   const desired order = story.order(desired_phase::stop, 4);
   story.say(order);
@@ -107,7 +107,7 @@ TEST_CASE("a word before the welcome, or on no connection at all, is not listene
   CHECK(story.machine().phase() == member_phase::stopped);
 }
 
-TEST_CASE("the same word again is no news: nothing is said of it") {
+TEST_CASE("the same message again is no news: no status is sent") {
   agent_story story;
   story.connect();
   const desired order = story.order(desired_phase::wait, 4);
@@ -117,7 +117,7 @@ TEST_CASE("the same word again is no news: nothing is said of it") {
   CHECK(story.statuses == before);
 }
 
-TEST_CASE("a higher round is news though its number of the word is lower") {
+TEST_CASE("a higher round is news, even with a lower sequence number") {
   agent_story story;
   story.connect();
   story.want(desired_phase::wait, 4);
@@ -128,7 +128,7 @@ TEST_CASE("a higher round is news though its number of the word is lower") {
   CHECK(story.sent.round == 5);
 }
 
-TEST_CASE("on one connection the later word is that with the higher number, of whatever instance") {
+TEST_CASE("on one connection the higher number is the later message, whatever its instance") {
   agent_story story;
   story.connect();
   const auto wait_in = [&](instance_id instance, std::uint64_t seq) {
@@ -183,7 +183,7 @@ TEST_CASE("the newest round that was named is said, also by one that waits") {
   CHECK(story.sent.round_told == 7);
 }
 
-TEST_CASE("restarts never fall, whichever word tells them") {
+TEST_CASE("the number of restarts never falls, whichever message carries it") {
   const desired_phase told = GENERATE(desired_phase::wait, desired_phase::prepare,
                                       desired_phase::run, desired_phase::stop);
   agent_story story;

@@ -74,7 +74,7 @@ TEST_CASE("no worker lives on if no other round follows") {
   CHECK_FALSE(story.all<stop_workers>()[0].may_stay);
 }
 
-TEST_CASE("an order to end workers by what is no request is not obeyed") {
+TEST_CASE("an order to end workers by a signal that is not a request is ignored") {
   agent_story story;
   story.run_as_member();
   desired order = story.order(desired_phase::stop, 1);
@@ -210,7 +210,7 @@ TEST_CASE("a new round to prepare kills what lives of an older one") {
   CHECK(story.did<open_service>());
 }
 
-TEST_CASE("a round that is on is not begun again by a newer word of it") {
+TEST_CASE("a running round is not begun again by a newer message about it") {
   agent_story story;
   SECTION("prepare") {
     story.connect();
@@ -297,7 +297,7 @@ TEST_CASE("after close nothing else is obeyed") {
   CHECK(story.left->exit_code == 3);
 }
 
-TEST_CASE("a fence while a node waits makes it join anew") {
+TEST_CASE("a fence while a node waits makes it join again") {
   agent_story story;
   story.connect();
   story.want(desired_phase::wait, 3);
@@ -326,7 +326,7 @@ TEST_CASE("a draining node begins no round, whoever asks") {
   CHECK(story.sent.round == 1);
 }
 
-TEST_CASE("once a fenced node has joined anew it is as any other") {
+TEST_CASE("once a fenced node has joined again it is like any other") {
   agent_story story;
   story.run_as_member();
   story.want(desired_phase::fence, 1);
@@ -389,7 +389,7 @@ TEST_CASE("a node that is asked to leave while another instance fences it is in 
 }
 
 TEST_CASE(
-    "another instance's word ends a round that is done here, too, and reaches one that is stuck") {
+    "a message of another instance ends a round that is done here, and reaches one that is stuck") {
   agent_story story;
   story.run_as_member();
   desired other = story.order(desired_phase::prepare, 1);

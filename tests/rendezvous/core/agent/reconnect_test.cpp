@@ -67,7 +67,7 @@ TEST_CASE("reconnects are soon, then slower, and differ from node to node") {
   CHECK(first.size() > 4);
 }
 
-TEST_CASE("what is older than the newest word is ignored") {
+TEST_CASE("a message older than the newest one is ignored") {
   agent_story story;
   story.connect();
   const desired old_run = [&] {
@@ -129,7 +129,7 @@ TEST_CASE("another instance fences the workers of this one") {
   CHECK(story.sent.phase == member_phase::joined);
 }
 
-TEST_CASE("a restarted daemon that says the same words does not disturb a running round") {
+TEST_CASE("a restarted daemon that sends the same state does not disturb a running round") {
   agent_story story;
   story.run_as_member();
   story.lose_daemon();
@@ -196,7 +196,7 @@ TEST_CASE("a connection without a welcome is another service's: it is dropped an
   CHECK_THAT(story.machine().why(story.now()), Contains("there was no welcome"));
 }
 
-TEST_CASE("a daemon that falls silent is dialled anew") {
+TEST_CASE("a daemon that falls silent is dialled again") {
   agent_story story;
   story.run_as_member();
   story.daemon_acks = false;
@@ -352,7 +352,7 @@ TEST_CASE("an order that can be obeyed makes a session of a welcome, as an ack d
   CHECK_THAT(notes(story), Contains("again, after 2 s"));
 }
 
-TEST_CASE("words with numbers that no daemon reaches end the session, and are not repeated") {
+TEST_CASE("messages with numbers that no daemon reaches end the session, and are not repeated") {
   agent_story story;
   story.connect();
   story.forget();

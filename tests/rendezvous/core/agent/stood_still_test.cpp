@@ -67,7 +67,7 @@ TEST_CASE("workers that the guardian has killed end as after an isolation") {
     CHECK(each.by_our_stop);
 }
 
-TEST_CASE("a guardian's word about another round, or twice, changes nothing") {
+TEST_CASE("a guardian's report about another round, or a second one, changes nothing") {
   agent_story story;
   story.run_as_member();
   story.tell(killed_by_guardian{0});

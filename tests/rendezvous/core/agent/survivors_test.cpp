@@ -68,7 +68,7 @@ TEST_CASE("survivors live on into the next round, however long it takes to begin
   CHECK_FALSE(story.did<end_survivors>());
 }
 
-TEST_CASE("the order to end workers says how long they have") {
+TEST_CASE("the order to end workers carries their grace") {
   agent_story story;
   story.timing.stop_grace = 7s;
   story.run_as_member();

@@ -128,11 +128,11 @@ TEST_CASE("the master address is the leader's own towards the daemon") {
         "10.0.0.1");
 }
 
-TEST_CASE("what the person gave wins") {
+TEST_CASE("an address that the user gave is used before any other") {
   CHECK(choose_master_address({{"ib0.node-a", "10.0.0.1", "10.0.0.1", ""}}) == "ib0.node-a");
 }
 
-TEST_CASE("a round of one node is dialled on loopback, for nobody else has to") {
+TEST_CASE("a round of one node is dialled on loopback, because no other node dials it") {
   CHECK(choose_master_address({{"", "10.0.0.1", "10.0.0.1", "10.0.0.9"}}) == "127.0.0.1");
   CHECK(choose_master_address({{"", "2001:db8::1", "", ""}}) == "127.0.0.1");
   CHECK(choose_master_address({{"", "", "10.0.0.1", ""}}) == "127.0.0.1");
@@ -290,7 +290,7 @@ TEST_CASE("an exact node rank must be there, and below the number of nodes") {
         std::string::npos);
 }
 
-TEST_CASE("one that comes from the same host for a rank that is used is refused at once") {
+TEST_CASE("a node from the same host is refused at once if its exact rank is in use") {
   ranks_story story;
   fake_node& zero = story.come("a", 2, 0);
   fake_node& again = story.node("b", exact(2));
@@ -300,7 +300,7 @@ TEST_CASE("one that comes from the same host for a rank that is used is refused 
   CHECK(again.refusal.find("node rank 0 is already used by a") == 0);
 }
 
-TEST_CASE("one that replaces a node right after its host died waits until that is known") {
+TEST_CASE("a node that replaces one whose host has just died waits until the loss is known") {
   ranks_story story;
   const bool have_one_id = GENERATE(true, false);
   const auto come_for_one = [&](const std::string& host) -> fake_node& {
@@ -337,7 +337,7 @@ TEST_CASE("one that replaces a node right after its host died waits until that i
 }
 
 TEST_CASE(
-    "one that takes a silent node's rank waits until that is lost, and is then in its place") {
+    "a node that takes a silent node's rank waits until that node is lost, then gets its place") {
   ranks_story story;
   fake_node& zero = story.come("a", 2, 0);
   fake_node& one = story.come("b", 2, 1);
@@ -398,7 +398,7 @@ TEST_CASE("a node id that is used on the same host is refused at once") {
   CHECK(first.refusal.empty());
 }
 
-TEST_CASE("a node id that is used on another host is refused with the next word from there") {
+TEST_CASE("a node id that is used on another host is refused at the next message from that host") {
   ids_story story;
   fake_node& first = story.come("a");
   story.now += 1ms;
@@ -414,7 +414,8 @@ TEST_CASE("a node id that is used on another host is refused with the next word 
   CHECK(other.wanted.phase == desired_phase::run);
 }
 
-TEST_CASE("one that comes with a dead node's id waits until that is lost, and is in its place") {
+TEST_CASE(
+    "a node that joins with a dead node's id waits until that node is lost, then gets its place") {
   ids_story story;
   const bool is_elastic = GENERATE(false, true);
   const run_settings settings = is_elastic ? nodes_of(1, 2) : nodes_of(2, 2);
@@ -435,7 +436,7 @@ TEST_CASE("one that comes with a dead node's id waits until that is lost, and is
   CHECK(again.wanted.assignment->group_world_size == 2);
 }
 
-TEST_CASE("one that comes with the id of a member that lives is refused, whatever is free") {
+TEST_CASE("a node that joins with the id of a living member is refused, even if there is room") {
   ids_story story;
   fake_node& one = story.come("a", nodes_of(1, 3));
   fake_node& two = story.come("b", nodes_of(1, 3));
@@ -451,7 +452,7 @@ TEST_CASE("one that comes with the id of a member that lives is refused, whateve
   CHECK(story.view().phase == run_phase::running);
 }
 
-TEST_CASE("two that come for one dead node: the first takes its place, the second is refused") {
+TEST_CASE("of two nodes that join for one dead node the second is refused") {
   ids_story story;
   fake_node& one = story.come("a");
   fake_node& two = story.come("b");
@@ -466,7 +467,7 @@ TEST_CASE("two that come for one dead node: the first takes its place, the secon
   story.say(one);
 }
 
-TEST_CASE("a member that was silent keeps its place; what came for it steps in when it dies") {
+TEST_CASE("a member that was only silent keeps its place; its successor steps in when it dies") {
   ids_story story;
   fake_node& one = story.come("a");
   fake_node& two = story.come("b");
@@ -486,7 +487,7 @@ TEST_CASE("a member that was silent keeps its place; what came for it steps in w
 }
 
 TEST_CASE(
-    "the id of a node whose round a new daemon takes over is its own from the first word on") {
+    "the id of a node whose round a new daemon takes over is in use from its first message on") {
   orphans_story story(2, nodes_of(2, 2));
   fake_node& member = *story.members[1];
   member.greeting.node_is_explicit = true;
@@ -540,7 +541,7 @@ TEST_CASE("an explicit id is free again when its node has left, or its instance 
   }
 }
 
-TEST_CASE("an earlier life that goes does not take the name from the later one") {
+TEST_CASE("when an earlier session of a node leaves, the later one keeps the name") {
   run_story story;
   fake_node& first = story.node("a", nodes_of(1, 3));
   first.greeting.node_is_explicit = true;

@@ -204,7 +204,7 @@ TEST_CASE("a fenced node with workers that do not end is told of the close when 
   CHECK(b.answered == b.state.seq);
 }
 
-TEST_CASE("a fenced node that joins anew long after the close is counted in the next instance") {
+TEST_CASE("a fenced node that joins again long after the close is counted in the next instance") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(2, 2));
   // It claims to run a round that this daemon has never begun.
@@ -253,7 +253,7 @@ TEST_CASE("a node that leaves after the close takes nothing of the next instance
   CHECK(c.wanted.phase == desired_phase::prepare);
 }
 
-TEST_CASE("the last who leaves a daemon that has just started leaves with the signal") {
+TEST_CASE("the last node to leave a daemon that has just started exits with the signal's code") {
   run_story story(restarted());
   fake_node& alone = story.joined("a", nodes_of(2, 2));
   story.ask_to_leave(alone, SIGTERM);
@@ -352,7 +352,8 @@ TEST_CASE("a closed instance is remembered for its time, and so many of them") {
   CHECK(closed.of(hello_from(1, 2), origin) != nullptr);
 }
 
-TEST_CASE("members that were left behind may live until taken out, or until the first lets go") {
+TEST_CASE(
+    "members that were left behind may live until they are removed, or until the first lets go") {
   closed_instance one = instance_of(5);
   one.left.sessions = {session_of(1), session_of(2)};
   one.left.until = origin + 600s;

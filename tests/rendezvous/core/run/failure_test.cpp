@@ -75,7 +75,7 @@ TEST_CASE("every member must run within start_timeout") {
   }
 }
 
-TEST_CASE("a member that puts back more and more for its workers is no slow start") {
+TEST_CASE("a member that keeps restoring data for its workers is not a slow start") {
   pair_story story;
   story.fail(*story.a, 1);
   story.stop_all();
@@ -201,7 +201,7 @@ TEST_CASE("a stop that crosses the last success ends the run well") {
   CHECK(story.b->wanted.exit_code == 0);
 }
 
-TEST_CASE("nodes that have not spoken since the stop never make up a round") {
+TEST_CASE("nodes that have not been heard since the stop never make up a round") {
   pair_story story;
   story.pass(1ms);
   fake_node* const a = story.a;
@@ -217,7 +217,7 @@ TEST_CASE("nodes that have not spoken since the stop never make up a round") {
   CHECK(c.wanted.phase == desired_phase::wait);
 }
 
-TEST_CASE("a last call that has passed asks for no further look until somebody speaks") {
+TEST_CASE("a last call that has passed is no longer a deadline") {
   run_settings settings = nodes_of(2, 2);
   settings.spares_max = 1;
   settings.timing.last_call_timeout = 1s;
@@ -268,7 +268,7 @@ TEST_CASE("a node that was left out of a round is not a survivor of it") {
 }
 
 // A failure that is the effect of another one: DESIGN.md, rule 4.
-TEST_CASE("an effect ends the round when its cause had the time to be told") {
+TEST_CASE("a secondary failure ends the round once its root cause has had time to be reported") {
   pair_story story;
   cause effect = run_story::cause_of(*story.a, cause_class::exit);
   effect.code = 1;
@@ -329,7 +329,7 @@ TEST_CASE("an effect ends the round when its cause had the time to be told") {
   }
 }
 
-TEST_CASE("a node that is lost in the grace is the cause, and ends it") {
+TEST_CASE("a node that is lost during failure_grace is the root cause, and ends the grace") {
   run_settings settings = nodes_of(2, 2);
   settings.timing.failure_grace = 30s;
   pair_story story(settings);
@@ -343,7 +343,7 @@ TEST_CASE("a node that is lost in the grace is the cause, and ends it") {
   CHECK(story.a->wanted.text == "b was lost: connection lost, not back within 2 s");
 }
 
-TEST_CASE("without failure_grace an effect ends the round at once") {
+TEST_CASE("without failure_grace a secondary failure ends the round at once") {
   run_settings settings = nodes_of(2, 2);
   settings.timing.failure_grace = 0s;
   pair_story story(settings);

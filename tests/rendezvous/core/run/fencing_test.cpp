@@ -117,7 +117,7 @@ TEST_CASE("of two lost members the one whose tether held counts from the acknowl
   CHECK(story.view().phase != run_phase::stopping);
 }
 
-TEST_CASE("the last word of a lost member counts where its tether was broken before") {
+TEST_CASE("the last message of a lost member counts if its tether was broken before") {
   running_trio story;
   story.disconnect(*story.c);
   story.pass(2s);
@@ -130,7 +130,7 @@ TEST_CASE("the last word of a lost member counts where its tether was broken bef
   CHECK(story.view().round == 2);
 }
 
-TEST_CASE("a leader without power is past its limit by the word of any member") {
+TEST_CASE("a leader without power is past its limit if any member reports no ack for that long") {
   running_trio story;
   story.pass(10100ms, {story.a});
   CHECK(story.view().phase == run_phase::stopping);
@@ -150,7 +150,7 @@ TEST_CASE("a leader without power is past its limit by the word of any member") 
   }
 }
 
-TEST_CASE("a guardian's word or a goodbye is proof of death: nobody waits") {
+TEST_CASE("a guardian's report or a goodbye is proof of death: the next round does not wait") {
   running_trio story;
   SECTION("guardian") {
     story.guardian(*story.a);
@@ -176,7 +176,7 @@ TEST_CASE("proof that comes while the lost are being waited for ends the wait") 
   CHECK(story.view().round == 2);
 }
 
-TEST_CASE("without a word from any member the next round waits for orphan_limit") {
+TEST_CASE("if no member can be heard, the next round waits for orphan_limit") {
   running_trio story;
   for (fake_node* const who : {story.a, story.b, story.c})
     story.disconnect(*who);
@@ -211,7 +211,7 @@ TEST_CASE("a node that comes back while the round stops is waited for") {
   CHECK(story.view().round == 2);
 }
 
-TEST_CASE("a node that comes back in an older round is fenced and joins anew") {
+TEST_CASE("a node that comes back in an older round is fenced and joins again") {
   running_trio story;
   story.pass(10s, {story.c});
   story.stop_but(*story.c);
@@ -358,7 +358,7 @@ TEST_CASE("a member that is still to come is waited for, beside one that is prov
   CHECK(story.members[1]->wanted.phase == desired_phase::prepare);
 }
 
-TEST_CASE("the word that comes while the round stops ends the wait for that node") {
+TEST_CASE("a guardian's report that comes while the round stops ends the wait for that node") {
   orphans_story story(2);
   story.connect(*story.members[1]);
   story.pass(10s);
@@ -370,7 +370,7 @@ TEST_CASE("the word that comes while the round stops ends the wait for that node
   CHECK(story.view().round > 7);
 }
 
-TEST_CASE("a word about another round or instance, or about none, proves nothing") {
+TEST_CASE("a guardian's report about another round or instance, or about none, proves nothing") {
   orphans_story story(2);
   const guardian_reported word = GENERATE(word_of_leader(6), word_of_leader(8),
                                           word_of_leader(7, 41), guardian_reported{{9, 9}});
@@ -514,7 +514,7 @@ round_memberships of_nobody(std::uint32_t size) {
 
 }  // namespace
 
-TEST_CASE("where no member lets go the orphan limit counts, from the last word") {
+TEST_CASE("if no member lets go, the orphan limit counts from the last message") {
   const timers timing;
   round_stop stop = fresh_stop();
   CHECK_FALSE(stop.has_let_go());
@@ -563,7 +563,7 @@ TEST_CASE("a stop is overdue when the last that was told has had its time") {
   CHECK(stop.ordered_at() == ordered);
 }
 
-TEST_CASE("only what was said in a later step has outlived the order") {
+TEST_CASE("only a message of a later step counts as sent after the order") {
   const round_stop stop = fresh_stop();
   CHECK_FALSE(stop.precedes(step - 1));
   CHECK_FALSE(stop.precedes(step));

@@ -158,7 +158,7 @@ TEST_CASE("nodes with other times for a signal's end are of one run, with the ti
   }
 }
 
-TEST_CASE("so they are where the agent for which the daemon was opened is not here") {
+TEST_CASE("the same holds if the agent for which the daemon was opened is not here") {
   core::run_options options;
   options.opened_by = started_job{};
   run_story story(options);
@@ -204,7 +204,7 @@ TEST_CASE(
   CHECK(late.refusal.find("c has nnodes 4:4, the run 2:2: start all nodes") == 0);
 }
 
-TEST_CASE("a first node that has left, or fallen silent, has no say any longer") {
+TEST_CASE("the settings of a first node that has left, or fallen silent, no longer count") {
   run_story story;
   fake_node& first = story.joined("a", nodes_of(2, 2));
   SECTION("left") {
@@ -235,7 +235,7 @@ TEST_CASE("a first node that comes back to others waits with them, as nobody kno
         "2:2, b 3:3: start all nodes of run story with the same options; for 0 ms");
 }
 
-TEST_CASE("the agent in which the daemon lives is right, though another one was quicker") {
+TEST_CASE("the settings of the agent that hosts the daemon count, though another node came first") {
   run_story story;
   const fake_node& quick = story.joined("b", nodes_of(3, 3));
   fake_node& host = story.node("a", nodes_of(2, 2));
@@ -400,7 +400,7 @@ TEST_CASE("a group with the most nodes is ready at once") {
   CHECK(groups.here() == 2);
 }
 
-TEST_CASE("the last call begins with the least nodes, and anew only at a new highest number") {
+TEST_CASE("the last call begins at the minimum of nodes, and again only at a new highest number") {
   gathering groups;
   fake_group trio(2, 4);
   trio.come(groups);

@@ -207,7 +207,7 @@ TEST_CASE("a drain or a join that was under way at a close does not reach the ne
   CHECK(c.wanted.exit_code == 7);
 }
 
-TEST_CASE("there is nothing to stop before the first node has come, or after the close") {
+TEST_CASE("before the first node has come, and after the close, there is nothing to stop") {
   run_story story;
   story.step(core::operator_stop_requested{"too early"});
   fake_node& a = story.joined("a", nodes_of(1, 1));

@@ -72,7 +72,7 @@ TEST_CASE("a node whose workers fail first too often is left out, for a spare") 
   }
 }
 
-TEST_CASE("a node is left out where the least nodes are enough") {
+TEST_CASE("a node is left out if the minimum of nodes is enough") {
   run_settings settings = restarting(1, 2);
   settings.node_failures_max = 1;
   settings.timing.backoff_max = 0s;
@@ -125,7 +125,7 @@ TEST_CASE("where ranks are exact, whoever comes for a rank has the failures of t
         "is no spare for it, and --nnodes allows no fewer nodes");
 }
 
-TEST_CASE("a pause and whoever is left out are told in one sentence") {
+TEST_CASE("a pause and a node that is left out are reported in one sentence") {
   run_settings settings = restarting(1, 2);
   settings.node_failures_max = 2;
   const std::string failed_soon = "; the last 2 rounds failed within 10 s of their start";
@@ -168,7 +168,7 @@ TEST_CASE("all agents of a node that is left out leave") {
   CHECK(a.wanted.assignment->group_world_size == 1);
 }
 
-TEST_CASE("a second agent of a node makes up for no other node") {
+TEST_CASE("a second agent of a node does not replace another node") {
   run_settings settings = restarting(2, 3);
   settings.node_failures_max = 1;
   settings.timing.backoff_max = 0s;
@@ -181,7 +181,7 @@ TEST_CASE("a second agent of a node makes up for no other node") {
   CHECK(b.refusal == "");
 }
 
-TEST_CASE("effects and losses are no node's failures") {
+TEST_CASE("secondary failures and losses are not counted as a node's failures") {
   run_settings settings = restarting(1, 2, 0);
   settings.node_failures_max = 1;
   settings.timing.failure_grace = 0s;
@@ -325,7 +325,7 @@ const std::string why_a_waits =
 
 }  // namespace
 
-TEST_CASE("a node that is left out and waits is told so, and no spare's words") {
+TEST_CASE("a node that is left out and waits is told so, and not that it is a spare") {
   left_out_host story(1, 2);
   story.start_round();
   story.leave_out_a();
@@ -401,7 +401,7 @@ TEST_CASE("a node that is left out does not step in where that would not be enou
   CHECK(d.wanted.phase == desired_phase::run);
 }
 
-TEST_CASE("of those that are left out as many step in as are needed, who failed least first") {
+TEST_CASE("nodes that were left out step in as needed, those with the fewest failures first") {
   run_settings settings = restarting(2, 4);
   settings.node_failures_max = 2;
   settings.timing.backoff_max = 0s;

@@ -124,7 +124,7 @@ TEST_CASE("where no node could be reached, an operator's stop leaves them the or
   CHECK(next.wanted.phase == desired_phase::prepare);
 }
 
-TEST_CASE("a run that ended with everybody present begins anew at once") {
+TEST_CASE("a run that ended with all nodes present begins again at once") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(1, 1));
   story.start_round();
@@ -147,7 +147,7 @@ TEST_CASE("the wait for older workers does not count towards join_timeout") {
   CHECK(next.wanted.phase == desired_phase::wait);
 }
 
-TEST_CASE("the orphan limit counts from the last word of any member that cannot be reached") {
+TEST_CASE("the orphan limit counts from the last message of any member that cannot be reached") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(2, 2));
   fake_node& b = story.joined("b", nodes_of(2, 2));
@@ -307,8 +307,7 @@ TEST_CASE("a node of an earlier daemon's instance that had only waited is not wa
   CHECK(next.wanted.phase == desired_phase::prepare);
 }
 
-TEST_CASE(
-    "a node that nobody opens a window for any more is waited for until its workers are gone") {
+TEST_CASE("a node that may open no further window is waited for until its workers are gone") {
   orphans_story story(2);
   story.now = run_story::origin + 12s;
   fake_node& newcomer = story.joined("new", nodes_of(1, 2));
@@ -382,7 +381,7 @@ TEST_CASE("whether a lost node was held is asked of its own instance") {
 }
 
 // `stale_workers` without a run.
-TEST_CASE("a node that ends its workers is waited for from when it was told first") {
+TEST_CASE("the wait for a node that ends its workers counts from when it was first told to") {
   stale_workers older;
   CHECK(older.add_ending(3, machine_origin));
   CHECK_FALSE(older.add_ending(3, machine_origin + 5s));
@@ -393,7 +392,7 @@ TEST_CASE("a node that ends its workers is waited for from when it was told firs
   CHECK(older.ending().empty());
 }
 
-TEST_CASE("of nodes that have gone the one that lives longest counts") {
+TEST_CASE("of the nodes that have gone, the one whose workers may live longest counts") {
   stale_workers older;
   CHECK(older.lost_until() == time_point{});
   older.raise_lost_until(origin + 9s);

@@ -38,7 +38,7 @@ cause of_kind(cause_class kind, int code) {
 
 }  // namespace
 
-TEST_CASE("two failures are the same by code and text, on whatever rank") {
+TEST_CASE("two failures are alike by exit code and text, whichever rank failed") {
   CHECK(is_same_failure(failed(1, "no module x", 0), failed(1, "no module x", 3)));
   CHECK(is_same_failure(failed(3), failed(3)));
   CHECK_FALSE(is_same_failure(failed(3), failed(4)));
@@ -48,7 +48,7 @@ TEST_CASE("two failures are the same by code and text, on whatever rank") {
                         of_kind(cause_class::signal, SIGSEGV)));
 }
 
-TEST_CASE("words with digits are no difference: a step, an address, a process") {
+TEST_CASE("words with digits make no difference: a step, an address, a process") {
   CHECK(is_same_failure(failed(1, "loss is NaN in step 12 (0x7ffe01, tmp7ab)"),
                         failed(1, "loss is NaN in step 9999 (0x55c0, tmp0)")));
   CHECK_FALSE(is_same_failure(failed(1, "step 1"), failed(1, "epoch 1")));
@@ -64,7 +64,7 @@ TEST_CASE("an exception is the same whether its worker had ended or was still on
   CHECK(is_same_failure(stopped, failed(1, "loss is NaN")));
 }
 
-TEST_CASE("an effect, our own stop, a lost node and a drain say nothing of what fails") {
+TEST_CASE("a secondary failure, our own stop, a lost node and a drain are like no other failure") {
   cause effect = failed(1, "Connection closed by peer");
   effect.is_secondary = true;
   cause stopped = of_kind(cause_class::signal, SIGTERM);
@@ -193,7 +193,7 @@ TEST_CASE("a failure that comes once is restarted, at once") {
   CHECK(story.view().round == 3);
 }
 
-TEST_CASE("what has trained has one try more, without the snapshot that has failed it twice") {
+TEST_CASE("a run that has trained gets one more try, without the snapshot that failed twice") {
   pair_story story(restarting(2, 2));
   story.pass(1h);
   fail_round(story, *story.b, 3);
@@ -210,7 +210,7 @@ TEST_CASE("what has trained has one try more, without the snapshot that has fail
   CHECK_THAT(story.a->wanted.text, Contains("within 1 s of the start 3 times in a row"));
 }
 
-TEST_CASE("what does not make two failures one row") {
+TEST_CASE("what ends a row of quick failures") {
   pair_story story(restarting(2, 2));
   fail_round(story, *story.b, 3);
   SECTION("another failure") {
@@ -324,7 +324,7 @@ TEST_CASE("a limit of one ends the run with the first quick failure") {
   CHECK_THAT(story.a->wanted.text, Contains("; gave up: it came within 1 s of the start;"));
 }
 
-TEST_CASE("quick failures in a row are followed by pauses, that are said") {
+TEST_CASE("quick failures in a row are followed by pauses, which are announced") {
   pair_story story(restarting(2, 2, 0));
   fail_round(story, *story.b, 1);
   story.start_round();
@@ -372,7 +372,7 @@ TEST_CASE("quick failures in a row are followed by pauses, that are said") {
   }
 }
 
-TEST_CASE("a node that is lost in a pause ends no pause, nor does one that leaves wait for it") {
+TEST_CASE("a node that is lost does not end a pause, and a node that leaves does not wait for it") {
   pair_story story(restarting(1, 2, 0));
   for (int round = 1; round <= 6; ++round) {
     fail_round(story, *story.b, round);

@@ -54,7 +54,7 @@ TEST_CASE("the members of the newest round are in the record by name") {
   CHECK(story.kept->members.items() == others);
 }
 
-TEST_CASE("newcomers are not taken for the members of the newest round, be they as many") {
+TEST_CASE("newcomers are not taken for the members of the newest round, even if they are as many") {
   run_record record = open_record();
   record.gone_after = 60s;
   run_story story(keeping(record));
@@ -203,7 +203,7 @@ TEST_CASE("a round that goes on says itself whether it has failed") {
   CHECK_FALSE(story.kept->end);
 }
 
-TEST_CASE("what is started again after a failure beyond the budget is a new instance") {
+TEST_CASE("a job that is started again after a failure beyond the budget is a new instance") {
   run_story story(keeping(due_record()));
   const run_settings settings = nodes_of(2, 2);
   SECTION("at once where all who were in the round are there") {

@@ -27,7 +27,7 @@ TEST_CASE("the next daemon keeps a round whose members all come back, and its bu
   CHECK(story.view().round == 4);
 }
 
-TEST_CASE("where not all come back, one who knew of a newer round may have died") {
+TEST_CASE("if not all members come back, one that knew of a newer round may have died") {
   run_story story(keeping(open_record()));
   fake_node& a = survivor(story, "a", 0);
   story.connect(a);
@@ -97,7 +97,7 @@ TEST_CASE("fewer than were in its round wait until no worker of the others can l
   }
 }
 
-TEST_CASE("an instance that nobody comes back to is lost") {
+TEST_CASE("an instance to which no node comes back is lost") {
   run_story story(keeping(open_record()));
   story.pass(9min + 59s);
   CHECK_FALSE(story.machine().forgettable(story.now));
@@ -112,7 +112,7 @@ TEST_CASE("an instance that nobody comes back to is lost") {
   CHECK(next.wanted.restarts_used == 0);
 }
 
-TEST_CASE("a run that was over is over for who belongs to it, and new for others") {
+TEST_CASE("a run that was over is over for its own nodes, and new for others") {
   run_story story(keeping(closed_record(0)));
   SECTION("one that was not told") {
     fake_node& late = survivor(story, "a", 0);
@@ -269,7 +269,7 @@ run_record record_of_three() {
 
 }  // namespace
 
-TEST_CASE("nothing is remembered unless a record was there, or when it has been dropped") {
+TEST_CASE("nothing is taken from a record that was not there, or that has been dropped") {
   persisted_run earlier;
   CHECK_FALSE(earlier.is_there());
   CHECK_FALSE(earlier.is_of(17));
@@ -310,7 +310,7 @@ TEST_CASE("workers may live until all members are here again, or for so long") {
   }
 }
 
-TEST_CASE("of members whose names are not known nobody can say that they are here again") {
+TEST_CASE("members whose names are not known never count as back") {
   run_record record = record_of_three();
   SECTION("of none") {
     record.members = {};
@@ -330,7 +330,7 @@ TEST_CASE("of members whose names are not known nobody can say that they are her
 }
 
 // `record_persistence`, which tracks what has to be persisted, without a run.
-TEST_CASE("a record is asked for once, and kept when its number or a later one is") {
+TEST_CASE("a record is requested once, and is persisted when its number or a later one is") {
   run_record first;
   first.instance = 5;
   run_record second = first;
@@ -352,7 +352,7 @@ TEST_CASE("a record is asked for once, and kept when its number or a later one i
   CHECK_FALSE(records.is_persisted(std::nullopt));
 }
 
-TEST_CASE("what an earlier daemon has kept is kept") {
+TEST_CASE("what an earlier daemon has persisted stays persisted") {
   run_record record;
   record.instance = 5;
   record_persistence records;
@@ -362,7 +362,7 @@ TEST_CASE("what an earlier daemon has kept is kept") {
 }
 
 // What a run asks to be persisted, and what waits for that.
-TEST_CASE("without a journal nothing is asked to be kept, and nothing waits") {
+TEST_CASE("without a journal nothing is persisted, and nothing waits") {
   pair_story story;
   CHECK(story.times_kept == 0);
   CHECK(story.view().phase == run_phase::running);
@@ -379,7 +379,7 @@ TEST_CASE("a run on a new daemon with a journal waits for nobody") {
   CHECK_FALSE(story.kept->end);
 }
 
-TEST_CASE("workers are started when it is kept that they may run, and not before") {
+TEST_CASE("workers are started only once the record that allows it is persisted") {
   run_story story(keeping());
   story.disk_answers = false;
   fake_node& only = story.joined("a", nodes_of(1, 1));
@@ -410,7 +410,7 @@ TEST_CASE("a failure is charged in the record when it is reported, so that no re
   CHECK(story.times_kept == times);
 }
 
-TEST_CASE("what proves free of charge is taken back") {
+TEST_CASE("a charge that proves free is taken back") {
   run_story story(keeping());
   story.joined("a", nodes_of(1, 2));
   fake_node& b = story.joined("b", nodes_of(1, 2));
@@ -423,7 +423,7 @@ TEST_CASE("what proves free of charge is taken back") {
   CHECK(story.view().restarts_used == story.kept->restarts_used);
 }
 
-TEST_CASE("numbers of rounds are reserved ahead, and no round has one that is not") {
+TEST_CASE("round numbers are reserved ahead, and no round has a number that is not reserved") {
   run_story story(keeping());
   fake_node& only = story.joined("a", nodes_of(1, 1, 100));
   for (int turn = 0; turn < 60; ++turn) {
@@ -438,7 +438,7 @@ TEST_CASE("numbers of rounds are reserved ahead, and no round has one that is no
   }
 }
 
-TEST_CASE("an end is decided, kept, told") {
+TEST_CASE("an end is decided, persisted and announced, in this order") {
   run_story story(keeping());
   fake_node& only = story.joined("a", nodes_of(1, 1));
   story.start_round();

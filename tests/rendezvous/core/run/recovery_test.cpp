@@ -71,7 +71,7 @@ TEST_CASE("no round starts before the recovery window has passed") {
 }
 
 // A node that waits in the accept queue counts, because time passes only when the queue is empty.
-TEST_CASE("the end of the recovery window is judged when time passes, not at a word") {
+TEST_CASE("the end of the recovery window is judged when time passes, not at a message") {
   orphans_story story(3);
   story.connect(*story.members[0]);
   story.now += 11s;
@@ -251,7 +251,7 @@ TEST_CASE("a newcomer's instance that has not begun gives way: it becomes a spar
 }
 
 // The daemon, for which the others have just waited, would end with it.
-TEST_CASE("the node that hosts the daemon is not refused for want of a place") {
+TEST_CASE("the node that hosts the daemon is not refused if there is no room") {
   orphans_story story(2, nodes_of(2, 2));
   story.now = run_story::origin + 12s;
   fake_node& newcomer = story.node("new", story.settings);
@@ -279,7 +279,7 @@ TEST_CASE("the node that hosts the daemon is not refused for want of a place") {
   CHECK(newcomer.wanted.phase == desired_phase::wait);
 }
 
-TEST_CASE("an instance that has placed somebody does not give way") {
+TEST_CASE("an instance that has placed a node does not give way") {
   run_settings settings = nodes_of(1, 2);
   settings.timing.last_call_timeout = 1s;
   orphans_story story(2, settings);
@@ -426,7 +426,7 @@ TEST_CASE("others are waited for until a moment") {
   CHECK_FALSE(claims.is_waiting());
 }
 
-TEST_CASE("the newest round that anybody of an instance has named counts") {
+TEST_CASE("the newest round that any node of an instance has named counts") {
   recovery_claims claims;
   claims.add(1, 5);
   claims.add(1, 4);
@@ -437,7 +437,7 @@ TEST_CASE("the newest round that anybody of an instance has named counts") {
   CHECK(claims.newest_of(3, 7) == 7);
 }
 
-TEST_CASE("instances without end are not remembered without end") {
+TEST_CASE("the number of instances that are remembered is bounded") {
   recovery_claims claims;
   for (instance_id one = 1; one <= 2 * newest_claims_max; ++one)
     claims.add(one, 3);

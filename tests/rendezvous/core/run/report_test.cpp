@@ -24,7 +24,7 @@ void fail_and_stop(pair_story& story) {
 
 }  // namespace
 
-TEST_CASE("each member is told how the round ended, before what follows, and alike") {
+TEST_CASE("every member gets the same report, before anything follows") {
   pair_story story;
   fail_and_stop(story);
   REQUIRE(story.a->reports.size() == 1);
@@ -74,7 +74,7 @@ TEST_CASE("a run that goes well is reported, too") {
   CHECK(report.ends == std::vector<ended_ranks>{{ending::succeeded, 0, 3}});
 }
 
-TEST_CASE("the ranks of a node that was lost are, and who comes back hears what it has missed") {
+TEST_CASE("a lost node's ranks are reported as lost, and a node that comes back gets the report") {
   run_settings settings = nodes_of(1, 2);
   pair_story story(settings);
   story.disconnect(*story.b);

@@ -84,7 +84,7 @@ TEST_CASE("the welcome names the timers that the run goes by") {
   CHECK_THROWS_AS(welcome_of(2, mine), std::bad_variant_access);  // it is refused
 }
 
-TEST_CASE("every word of the daemon carries its epoch, the instance and a growing number") {
+TEST_CASE("every message of the daemon carries its epoch, the instance and a growing number") {
   core::run_options options;
   options.epoch = 9;
   run_story story(options);
@@ -105,7 +105,7 @@ TEST_CASE("every word of the daemon carries its epoch, the instance and a growin
   CHECK(a.wanted.epoch == 9);
 }
 
-TEST_CASE("a number that a node was told by another daemon is passed by all that follows") {
+TEST_CASE("all numbers that follow are above one that a node was told by another daemon") {
   run_story story;
   fake_node& a = story.node("a", nodes_of(2, 2));
   a.state.desired_seq = 5000;
@@ -156,7 +156,8 @@ TEST_CASE("an agent's connection that is replaced is cut, and no longer listened
   CHECK(story.view().phase == run_phase::running);
 }
 
-TEST_CASE("a status that was overtaken by a newer one, or is nobody's, changes nothing") {
+TEST_CASE(
+    "a status that is older than another, or comes on an unknown connection, changes nothing") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(1, 1));
   story.start_round();

@@ -13,7 +13,7 @@ using namespace ddprun;
 using namespace std::chrono_literals;
 
 // `settle_timer` without a run.
-TEST_CASE("each loss asks for quiet anew, up to a limit from the first") {
+TEST_CASE("each loss restarts the settle time, up to a limit from the first") {
   timers timing;
   timing.settle = 500ms;
   timing.settle_max = 2s;
@@ -38,7 +38,7 @@ TEST_CASE("each loss asks for quiet anew, up to a limit from the first") {
   CHECK(wait.until(machine_origin) == machine_origin + 10s + 500ms);
 }
 
-TEST_CASE("a wait for words is over when all that were silent have spoken, or at its limit") {
+TEST_CASE("the wait for silent nodes ends when all of them have been heard, or at its limit") {
   settle_timer wait;
   wait.wait_for_words(2, machine_origin + 2s);
   CHECK(wait.is_for_words());
@@ -50,7 +50,7 @@ TEST_CASE("a wait for words is over when all that were silent have spoken, or at
   CHECK(wait.is_over(machine_origin));
 }
 
-TEST_CASE("quiet after losses ends a wait for words") {
+TEST_CASE("the settle time after losses ends the wait for silent nodes") {
   settle_timer wait;
   wait.wait_for_words(1, machine_origin + 2s);
   wait.end_silence_of_one();
@@ -60,7 +60,7 @@ TEST_CASE("quiet after losses ends a wait for words") {
   CHECK_FALSE(wait.is_over(machine_origin));
 }
 
-TEST_CASE("a pause is waited for whatever is lost or said meanwhile") {
+TEST_CASE("a pause is not cut short by losses or messages") {
   settle_timer wait;
   wait.pause_until(machine_origin + 4s);
   wait.wait_for_pause(machine_origin);
@@ -83,7 +83,7 @@ TEST_CASE("a pause is waited for whatever is lost or said meanwhile") {
   CHECK(wait.is_over(machine_origin + 5s));
 }
 
-TEST_CASE("quiet that is asked for late outlasts the pause") {
+TEST_CASE("a settle time that begins late outlasts the pause") {
   settle_timer wait;
   wait.pause_until(machine_origin + 1s);
   wait.wait_for_pause(machine_origin);
@@ -95,7 +95,7 @@ TEST_CASE("quiet that is asked for late outlasts the pause") {
 }
 
 // In a run.
-TEST_CASE("after a plain worker failure nobody waits for quiet") {
+TEST_CASE("after a plain worker failure there is no settle time") {
   pair_story story;
   const time_point failed_at = story.now;
   story.fail(*story.b, 3);
@@ -122,7 +122,7 @@ TEST_CASE("a spare that is silent since before the stop is waited for, but not f
   CHECK(story.view().phase == run_phase::preparing);
 }
 
-TEST_CASE("a spare that went long ago makes nobody wait for quiet") {
+TEST_CASE("a spare that left long ago causes no settle time") {
   run_settings settings = nodes_of(2, 2);
   settings.spares_max = 1;
   pair_story story(settings);
@@ -134,7 +134,7 @@ TEST_CASE("a spare that went long ago makes nobody wait for quiet") {
   CHECK(story.view().round == 2);
 }
 
-TEST_CASE("the loss of one that could not be chosen makes no quiet longer") {
+TEST_CASE("the loss of a node that could not be chosen does not extend the settle time") {
   pair_story story(nodes_of(1, 2));
   fake_node& stray = story.node("stray", nodes_of(1, 2));
   stray.state.instance = 4711;
@@ -151,7 +151,7 @@ TEST_CASE("the loss of one that could not be chosen makes no quiet longer") {
   CHECK(*story.machine().next_deadline() == lost + 500ms);
 }
 
-TEST_CASE("where no quiet is asked for, the next round is chosen at once after a loss") {
+TEST_CASE("with settle=0 the next round is chosen at once after a loss") {
   run_settings settings = nodes_of(1, 2);
   settings.timing.settle = duration::zero();
   pair_story story(settings);
@@ -161,7 +161,7 @@ TEST_CASE("where no quiet is asked for, the next round is chosen at once after a
   CHECK(story.view().round == 2);
 }
 
-TEST_CASE("losses that were settled are no part of the next row of losses") {
+TEST_CASE("losses that were settled do not count towards the next settle_max") {
   run_settings settings = nodes_of(1, 30);
   settings.timing.last_call_timeout = 1s;
   run_story story;

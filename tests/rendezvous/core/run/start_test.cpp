@@ -88,7 +88,7 @@ TEST_CASE("where the leader names no master port its service is the master") {
   CHECK(story.b->wanted.assignment->master_port == 4001);
 }
 
-TEST_CASE("a round is assigned by its leader's word alone, and only with a port") {
+TEST_CASE("a round is assigned only when its leader reports a port") {
   trio_story story(nodes_of(3, 3));
   prepare(story, *story.b, 4001, 4001);  // nobody asked it to
   CHECK(story.view().phase == run_phase::preparing);
@@ -130,7 +130,7 @@ TEST_CASE("every member is counted once on its way to running, however often it 
   }
 }
 
-TEST_CASE("what a member says of an older round says nothing of this one") {
+TEST_CASE("what a member reports of an older round does not count for this one") {
   trio_story story(nodes_of(3, 3));
   story.start_round();
   story.fail(*story.b, 3);
@@ -196,7 +196,8 @@ TEST_CASE("a node that failed and does not say how has exited with 1") {
   CHECK(story.view().exit_code == 1);
 }
 
-TEST_CASE("a node that stopped by itself may not be the only one: wait for quiet") {
+TEST_CASE(
+    "a node that stopped by itself may not be the only one, so the settle time is waited for") {
   trio_story story(nodes_of(2, 3));
   story.pass(30s);
   story.start_round();
@@ -210,7 +211,7 @@ TEST_CASE("a node that stopped by itself may not be the only one: wait for quiet
   CHECK(story.view().node_losses == 1);
 }
 
-TEST_CASE("a member that killed its workers and joins anew") {
+TEST_CASE("a member that killed its workers and joins again") {
   trio_story story(nodes_of(2, 3));
   story.start_round();
   SECTION("while its round runs: it is lost, and nothing of it lives") {
@@ -240,7 +241,8 @@ TEST_CASE("a member that killed its workers and joins anew") {
   }
 }
 
-TEST_CASE("no leader, no round: who was not told of it is down when it ends") {
+TEST_CASE(
+    "if the leader is lost while it prepares, members that were told nothing count as stopped") {
   trio_story story(nodes_of(2, 3));
   story.pass(30s);
   REQUIRE(story.view().phase == run_phase::preparing);
@@ -406,7 +408,7 @@ TEST_CASE("the members' text is bounded, whatever they are called") {
   }
 }
 
-TEST_CASE("people know a node by the address that leads there") {
+TEST_CASE("a node is shown with the address at which it can be reached") {
   CHECK(known_address({"fast.example", "10.0.0.1", "10.0.0.1", ""}, "") == "fast.example");
   CHECK(known_address({"", "10.0.0.1", "192.0.2.1", ""}, "") == "10.0.0.1");
   CHECK(known_address({"", "127.0.0.1", "::ffff:10.0.0.1", ""}, "") == "10.0.0.1");

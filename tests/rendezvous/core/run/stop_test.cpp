@@ -324,7 +324,7 @@ TEST_CASE("a member that comes back is fenced from when it was heard last, if it
   CHECK(story.now - heard <= 8700ms);
 }
 
-TEST_CASE("a member that had succeeded lets go by its word that it has read the stop") {
+TEST_CASE("a member that had succeeded lets go when it reports that it has read the stop") {
   trio_in_its_second story;
   story.say(*story.a, member_phase::succeeded);
   story.say(*story.b, member_phase::succeeded);
