@@ -174,6 +174,7 @@ log::output_loss log_files::finish(std::chrono::milliseconds limit) {
     }
   }
   lock.unlock();
+  // A thread that is left behind must not call into what is destroyed after this.
   on_room(nullptr);
   on_word(nullptr);
   if (ended) {
@@ -246,6 +247,7 @@ void log_files::shared::make(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const int error = make_folder(path);
     if (error == 0) continue;
+    // They are all below one folder, so the others would fail in the same way.
     if (!std::exchange(is_named_folder, true)) {
       say("the folder " + path + " for workers' errors cannot be created: " + std::strerror(error));
     }

@@ -109,12 +109,14 @@ log_mux::source_id log_mux::add(source values) {
 void log_mux::take_piece(entry& from, const line_splitter::piece& piece) {
   if (from.matches != 0 && !piece.line.empty()) take_line(from, piece.line);
   if (!from.has_lines_shown()) return;
+  // Cursor movements would draw over the lines of other workers.
   std::string drawn;
   const bool is_drawn =
       from.from.route.terminal && piece.text.find('\x1b') != std::string_view::npos;
   if (is_drawn) drawn = without_cursor_moves(piece.text);
   std::string_view text = is_drawn ? drawn : piece.text;
   if (from.is_dim(piece)) text = drawn = in_dim(text);
+  // A whole line waits for the others of this read; anything else must keep its place among them.
   if (piece.how == kind::opens && !piece.line.empty()) {
     batch_.append(from.shown_prefix).append(text);
     return;
@@ -151,6 +153,7 @@ void log_mux::arm(const shared_entry& from) {
 void log_mux::on_readable(const shared_entry& from) {
   auto& queue = line_of(*from);
   const bool is_shown = from->from.route.is_shown;
+  // Even if there is room, a source must not overtake those that wait for it.
   if (from->hurried || !is_shown || (queue.empty() && writer_.has_room(from->from.to))) {
     return go_on(from);
   }
@@ -168,6 +171,7 @@ void log_mux::go_on(const shared_entry& from) {
 void log_mux::take_turn(const shared_entry& from) {
   if (read(*from, buffer_.size()) != 0) return arm(from);
   close(*from);
+  // Called last, because it may destroy us.
   const auto ended = std::move(from->from.ended);
   if (ended) ended(from->lost);
 }
@@ -187,6 +191,7 @@ ssize_t log_mux::read(entry& from, std::size_t bytes_max) {
 }
 
 void log_mux::hand_on(entry& from, std::string_view bytes) {
+  // The tap comes first: it sees the last output of a worker even if the writer has no room for it.
   if (from.from.tap) from.from.tap(bytes);
   const auto now = clock::now();
   if (from.file != 0) push_to_file(from, from.thinner.feed(bytes, now));
@@ -282,6 +287,7 @@ void log_mux::close(entry& from) {
 void log_mux::hurry(source_id id) {
   const auto from = find(id);
   if (!from || std::exchange(from->hurried, true) || !from->waiting_since) return;
+  // It waits in a queue, where no read is under way that would see that it is hurried.
   leave_line(from);
   arm(from);
 }
@@ -291,6 +297,7 @@ log::output_loss log_mux::release(source_id id) {
   if (!from) return {};
   leave_line(from);
   from->hurried = true;
+  // Only what is in the pipe now: whoever holds its other end may go on writing without an end.
   // A pty does not report how much it holds.
   int left = 2 * pty_bytes_max;
   if (!from->from.route.terminal) ::ioctl(from->pipe.native_handle(), FIONREAD, &left);
@@ -333,7 +340,7 @@ void log_mux::resume(log::output_stream stream) {
 void log_mux::resume(log_files::file_id file) {
   for (const auto& [id, from] : entries_) {
     if (from->file != file || !from->waits_for_file) continue;
-    const shared_entry next = from;
+    const shared_entry next = from;  // its turn may end it, and so remove it from entries_
     leave_line(next);
     return on_readable(next);
   }

@@ -30,7 +30,7 @@ using clock = std::chrono::steady_clock;
 
 // Called from the executor, so handlers may be called at once.
 void worker_group::state::hear(const workers::event& what) {
-  const auto self = shared_from_this();
+  const auto self = shared_from_this();  // a handler may destroy the group
   step(what);
   deliver();
 }
@@ -75,6 +75,7 @@ void worker_group::state::arm_timer() {
   if (!due) return void(timer.cancel());
   timer.expires_at(*due);
   timer.async_wait(while_alive(weak_from_this(), [this, due](error_code error) {
+    // This handler may have been queued already when the timer was set again.
     if (error || armed_for != due) return;
     armed_for.reset();
     hear(workers::time_passed{});
@@ -87,6 +88,7 @@ worker_group::worker_group(asio::any_io_executor executor, spawner& spawn, log_m
 
 worker_group::~worker_group() {
   kill();
+  // The state lives on until its workers are reaped, and has nobody to tell.
   state_->handlers = std::make_shared<const events>();
 }
 
@@ -104,6 +106,7 @@ void worker_group::start(std::vector<worker_command> commands, events handlers) 
   limits.children = self.settings.children_grace;
   limits.has_strays = self.strays != nullptr;
   self.machine.emplace(limits, self.workers.size());
+  // Posted, because the first start may fail at once, and no handler is called from inside a call.
   asio::post(self.executor,
              while_alive(self.weak_from_this(), [&self] { self.hear(workers::start_asked{}); }));
 }
@@ -111,6 +114,8 @@ void worker_group::start(std::vector<worker_command> commands, events handlers) 
 void worker_group::signal(int signal) {
   state& self = *state_;
   if (!self.machine) return;
+  // What a worker writes from now on may be about the signal, so what it wrote before is kept
+  // apart.
   if (!std::exchange(self.was_signalled, true)) {
     for (workers::place place = 0; place < self.workers.size(); ++place) {
       worker& one = self.workers[place];
@@ -126,6 +131,7 @@ bool worker_group::pass_on(pid_t to, int signal) const {
   const auto children = list_children();
   if (std::find(children.begin(), children.end(), to) == children.end()) return false;
   if (has_handler(to, signal)) return ::kill(to, signal) == 0;
+  // A shell that has started the program has no handler, and would die of the signal.
   bool is_passed_on = false;
   for (const process_entry& one : list_processes()) {
     if (one.group != to || !has_handler(one.pid, signal)) continue;
@@ -142,7 +148,7 @@ void worker_group::resize_terminals(std::optional<terminal_size> output,
                             const std::optional<terminal_size>& own) {
       if (!route.terminal || !own) return;
       route.terminal = beside_prefix(*own, route.prefix);  // for the next attempt to start it
-      if (source == 0) return;
+      if (source == 0) return;  // the worker does not run yet, or has closed it
       state_->mux.resize(source, *route.terminal);
       is_resized = true;
     };
@@ -218,6 +224,7 @@ void worker_group::state::apply(const workers::forget_search&) {
 
 void worker_group::state::apply(const workers::spawn& effect) {
   worker& one = workers[effect.worker];
+  // An earlier attempt, during a shortage, may have left its own.
   one.pid = -1;
   one.end = {};
   spawn_request request;
@@ -231,6 +238,8 @@ void worker_group::state::apply(const workers::spawn& effect) {
   if (strays != nullptr) request.cgroup = strays->cgroup_fd();
   auto started = spawner_.spawn(request, handlers_of(effect.worker));
   if (!started) return step(workers::start_failed{effect.worker, started.error()});
+  // The child has told the guardian itself before exec, in case this agent dies first; this also
+  // records it for a guardian that replaces that one.
   one.pid = started->pid;
   if (guardian_ != nullptr) guardian_->add(one.pid);
   attach(effect.worker, workers::output_pipe::output, std::move(started->output));
@@ -283,6 +292,7 @@ void worker_group::state::on_exit(workers::place place, exit_status status) {
   worker& one = workers[place];
   one.end.how = status;
   one.end.ended_at = std::chrono::steady_clock::now();
+  // Only the time from here on makes the wait for its pipes longer (ask_reader).
   for (int index = 0; index < 2; ++index)
     one.held_back[index] = mux.waited(one.sources[index]);
   hear(workers::exited{place, status.success()});
@@ -398,6 +408,7 @@ void worker_group::state::apply(const workers::tell_short_of& effect) {
 
 void worker_group::state::apply(const workers::tell_left_behind& effect) {
   left_behind told{effect.what, std::nullopt, {}};
+  // The list may be of another worker, or from before some of them ended.
   if (effect.what == workers::leftover_state::stopped && effect.worker)
     find_children(*effect.worker);
   std::vector<pid_t> left = children_left;
@@ -408,7 +419,7 @@ void worker_group::state::apply(const workers::tell_left_behind& effect) {
     const bool is_drained = one.sources[0] == 0 && one.sources[1] == 0;
     if (is_drained) std::erase_if(left, [&](pid_t pid) { return ::getpgid(pid) != one.pid; });
   }
-  if (left.empty()) return;
+  if (left.empty()) return;  // they have ended meanwhile
   if (effect.what == workers::leftover_state::kept) {
     kept.insert(kept.end(), left.begin(), left.end());
   }

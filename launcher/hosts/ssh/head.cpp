@@ -86,8 +86,8 @@ void head::say(note_level level, const std::string& text) {
 }
 
 int head::run() {
-  net::raise_descriptor_limit();
-  std::signal(SIGPIPE, SIG_IGN);
+  net::raise_descriptor_limit();  // each host needs several
+  std::signal(SIGPIPE, SIG_IGN);  // an ssh may end while something is written to it
   for (const std::string& note : plan_.launch.notes)
     say(note_level::info, note);
   watch_signals();
@@ -116,7 +116,7 @@ void head::find_daemon() {
       context_.get_executor(), socket_thread_, std::move(search),
       [this](note_level level, const std::string& text) { say(level, text); });
   embedded_->find([this](const daemon_place& place) {
-    if (is_stopping_) return;
+    if (is_stopping_) return;  // by a signal while the port was sought
     if (!place.problem.empty()) {
       say(note_level::error, place.problem);
       end_.failed_start = 1;
@@ -211,6 +211,7 @@ void head::pass_on(int signal) {
 void head::stop_all(int signal) {
   is_stopping_ = true;
   timer_.cancel();
+  // Faults that were held back may be the reason for the end, so they are reported before it.
   tell_faults();
   close_discovery();
   for (std::size_t host = 0; host < guests_.size(); ++host) {
@@ -282,6 +283,7 @@ void head::look_for_enough(int code) {
 void head::finish_when_over() {
   if (rules_ && !faults_.is_empty() && !may_still_fail()) tell_faults();
   if (!rules_ || !rules_->is_over()) return;
+  // An agent that has ended may still have output in its ssh.
   for (const guest& each : guests_) {
     if (each.link) return;
   }
