@@ -36,6 +36,16 @@ TEST_CASE(
     CHECK(until<stop_workers>(story) == limit);
     CHECK(until<kill_workers>(story) == 5300ms);
   }
+  SECTION("what ends at that stop is no cause") {
+    story.lose_daemon();
+    story.worker_fails(0);
+    until<stop_workers>(story);
+    story.worker_fails(1, 143);
+    CHECK(story.machine().phase() == member_phase::stopped);
+    story.connect();
+    REQUIRE(story.sent.causes.size() == 1);
+    CHECK(story.sent.causes[0].code == 3);
+  }
   SECTION("the word") {
     story.pass(500ms);
     story.worker_fails(0);
@@ -183,6 +193,16 @@ TEST_CASE("a signal after close changes nothing; a second one kills") {
 
 TEST_CASE("a loop that was late extends what runs at this node by that much") {
   odd_story story;
+  SECTION("the grace of a stop") {
+    story.want(desired_phase::stop, 1);
+    story.freeze(6s);
+    story.tell(agent_loop_was_late{6s});
+    story.tell(agent_time_passed{});
+    story.pass(5300ms - 1ms);
+    CHECK_FALSE(story.did<kill_workers>());
+    story.pass(1ms);
+    CHECK(story.did<kill_workers>());
+  }
   SECTION("kill_wait") {
     story.want(desired_phase::fence, 1);
     story.freeze(3s);

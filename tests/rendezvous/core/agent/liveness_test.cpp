@@ -335,18 +335,6 @@ TEST_CASE("a node that stood still for longer than orphan_limit asks before it e
   }
 }
 
-TEST_CASE("a loop that was late extends the grace of a stop") {
-  agent_story story;
-  story.run_as_member();
-  story.want(desired_phase::stop, 1);
-  story.freeze(6s);
-  story.tell(agent_loop_was_late{6s});
-  story.tell(agent_time_passed{});
-  CHECK_FALSE(story.did<kill_workers>());
-  story.pass(5s);
-  CHECK(story.did<kill_workers>());
-}
-
 TEST_CASE("a tether of another round, instance, group rank or agent is refused") {
   agent_story story;
   story.run_as_leader(3);
@@ -365,19 +353,4 @@ TEST_CASE("a tether of another round, instance, group rank or agent is refused")
   }
   CHECK(story.did<refuse_member>());
   CHECK_FALSE(story.did<ack_member>());
-}
-
-TEST_CASE("without a daemon a node whose worker failed stops by itself after a bounded time") {
-  agent_story story;
-  story.run_as_member();
-  story.lose_daemon();
-  story.worker_fails(0);
-  story.forget();
-  story.pass(story.timing.isolation_limit);
-  CHECK(story.did<stop_workers>());
-  story.worker_fails(1, 143);
-  CHECK(story.machine().phase() == member_phase::stopped);
-  story.connect();
-  REQUIRE(story.sent.causes.size() == 1);
-  CHECK(story.sent.causes[0].code == 3);
 }

