@@ -55,7 +55,7 @@ def read_digits(path):
         sys.exit(f"train.py: cannot read the digits {path}: {error.strerror}; ./tests/setup makes "
                  ".cache/digits.csv, --data or DDPRUN_DIGITS says where it is")
     except ValueError as error:
-        sys.exit(f"train.py: {path}: {error}; ./tests/setup makes the file anew")
+        sys.exit(f"train.py: {path}: {error}; run ./tests/setup to create it again")
     table = torch.tensor(rows)
     images = (table[:, :-1].float() / 16).reshape(-1, 1, 8, 8)
     labels = table[:, -1]

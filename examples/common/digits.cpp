@@ -48,11 +48,11 @@ data_set read_digits(const std::string& path) {
     }
     if (!good) {
       throw std::runtime_error(path + ", line " + std::to_string(number + 1) +
-                               ": not 64 pixels and a digit; ./tests/setup makes the file anew");
+                               ": not 64 pixels and a digit; run ./tests/setup to create it again");
     }
   }
   if (result.test.labels.empty() || result.train.labels.empty()) {
-    throw std::runtime_error(path + " is empty; ./tests/setup makes the file anew");
+    throw std::runtime_error(path + " is empty; run ./tests/setup to create it again");
   }
   return result;
 }
