@@ -183,7 +183,7 @@ void try_all(const Message& message, const auto& decode) {
 
 }  // namespace
 
-TEST_CASE("no text of an agent's message brings what cannot be shown, in whichever field") {
+TEST_CASE("an agent's message has no text that cannot be shown, in any field") {
   const agent_message messages[] = {full_hello(),
                                     full_status(),
                                     goodbye{someone},
@@ -197,7 +197,7 @@ TEST_CASE("no text of an agent's message brings what cannot be shown, in whichev
   }
 }
 
-TEST_CASE("no text of a daemon's message brings what cannot be shown, in whichever field") {
+TEST_CASE("a daemon's message has no text that cannot be shown, in any field") {
   const daemon_message messages[] = {welcome{2, "0.1.0", timers_for(3s)},
                                      ack{7},
                                      full_desired(),
@@ -211,7 +211,7 @@ TEST_CASE("no text of a daemon's message brings what cannot be shown, in whichev
   }
 }
 
-TEST_CASE("nor does one of a leader's to its members") {
+TEST_CASE("a leader's message to its members has no text that cannot be shown, in any field") {
   for (const tether_reply& message :
        {tether_reply{tether_ack{3}}, tether_reply{refused{refused_exit_code, "why"}}}) {
     try_all(message, decode_tether_reply);

@@ -1,6 +1,6 @@
 """What a peer sends cannot pass for our own messages, nor change a terminal, wherever it is shown:
 in logs, in what agents print, in the report, in the daemon's view.
-tests/rendezvous/protocol/peer_words_test.cpp tries each field; here real programs show what they
+tests/rendezvous/protocol/hostile_text_test.cpp tries each field; here real programs show what they
 were sent."""
 
 import json
