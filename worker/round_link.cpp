@@ -108,6 +108,7 @@ round_link::~round_link() {
 
 void round_link::listen(const variable_lookup& lookup) {
   is_over_ = is_to_leave_ = has_left_ = false;
+  set_round_is_over(false);
   const auto host = lookup("MASTER_ADDR"), port = lookup("MASTER_PORT");
   const auto error = net::start_thread(
       thread_, "ddprun-round",
@@ -121,6 +122,7 @@ void round_link::hear(const std::string& host, const std::string& port) {
   std::unique_lock lock(mutex_);
   is_over_ = true;
   is_to_leave_ = word == "leave";
+  set_round_is_over(is_to_leave_);
   changed_.notify_all();
   if (!is_to_leave_) return;
   lock.unlock();

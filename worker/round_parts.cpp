@@ -20,6 +20,7 @@ known_parts& known() {
 
 std::atomic<bool> stays{false};
 std::atomic<int> store_users{0};
+std::atomic<bool> is_over{false};
 
 }  // namespace
 
@@ -48,6 +49,14 @@ void stay_in_round() {
 
 bool can_leave_round() {
   return !stays;
+}
+
+void set_round_is_over(bool now) {
+  is_over = now;
+}
+
+bool is_round_over() {
+  return is_over;
 }
 
 round_store_in_use::round_store_in_use() {

@@ -30,6 +30,11 @@ std::vector<std::shared_ptr<round_part>> round_parts();
 void stay_in_round();
 bool can_leave_round();
 
+// Whether the agent has said that the round is over: a rank is lost then, whether or not this
+// process can leave the round. The link to the agent sets it, and clears it for the next round.
+void set_round_is_over(bool is_over);
+bool is_round_over();
+
 // While an object of this class exists, connections to the round's store are left open, because the
 // surviving ranks still exchange messages there after one has failed.
 class round_store_in_use {

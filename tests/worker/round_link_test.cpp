@@ -101,12 +101,14 @@ TEST_CASE("round link: the launcher's word ends what waits, and the next round i
   REQUIRE(link);
   CHECK(link->patience() == 2500ms);
   CHECK_FALSE(link->may_leave(0ms));  // the round is still running
+  CHECK_FALSE(worker::is_round_over());
 
   const auto part = std::make_shared<waiting_part>();
   worker::add_round_part(part);
   agent.say("leave");
   part->ended.get_future().wait();
   CHECK(link->may_leave(0ms));
+  CHECK(worker::is_round_over());
 
   auto next = std::async(std::launch::async, [&] { return link->next_round(); });
   CHECK(agent.hear() == "left");
@@ -120,6 +122,7 @@ TEST_CASE("round link: the launcher's word ends what waits, and the next round i
 
   // A second round works the same way.
   CHECK_FALSE(link->may_leave(0ms));
+  CHECK_FALSE(worker::is_round_over());
   agent.say("leave");
   CHECK(link->may_leave(1h));
 }

@@ -1,5 +1,6 @@
 #include "worker/training/loop_driver.hpp"
 
+#include "worker/deadline.hpp"
 #include "worker/report_step.hpp"
 #include "worker/round_parts.hpp"
 #include "worker/run.hpp"
@@ -8,6 +9,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <signal.h>
 #include <stdexcept>
 #include <utility>
 
@@ -17,6 +19,7 @@ namespace {
 constexpr const char* used_name = "samples_used";
 // Between two questions of ranks that wait for a snapshot.
 constexpr std::chrono::milliseconds look{100};
+constexpr int device_part = 4;  // of the time for an emergency snapshot, for a GPU to come to rest
 
 training_loop_options completed(training_loop_options options) {
   if (!options.now) options.now = [] { return std::chrono::steady_clock::now(); };
@@ -89,6 +92,7 @@ class loop_driver::copy_ends_first {
 };
 
 void loop_driver::run() {
+  work_.set_stop_has_come([this] { return stop_->signal() == SIGTERM; });
   open_snapshots();
   resume();
   open_metrics();
@@ -325,7 +329,12 @@ void loop_driver::save_emergency() {
 void loop_driver::try_emergency() {
   const bool has_more = place_.step > first_step_;
   if (!snapshots_ || options_.emergency_grace.count() == 0 || !has_more) return;
+  const deadline until(options_.emergency_grace);
   work_.let_go();  // one of those that wait for this rank may be a step ahead of it
+  const auto for_device = options_.emergency_grace / device_part;
+  if (const auto why = work_.end_device_work(for_device); !why.empty()) {
+    throw std::runtime_error(why);
+  }
   if (is_unfinished_) {
     if (const auto changed = work_.put_back(); !changed.empty()) {
       throw std::runtime_error("what came after it, and was not finished, has changed " + changed +
@@ -333,9 +342,10 @@ void loop_driver::try_emergency() {
     }
   }
   // A failure here is told by the other survivors, too.
-  (void)snapshots_->save_emergency(place_.step, place_.epoch, state_at(place_, false),
-                                   options_.emergency_grace,
-                                   [this](std::string_view name) { return work_.is_alike(name); });
+  (void)snapshots_->save_emergency(
+      place_.step, place_.epoch, state_at(place_, false),
+      std::chrono::duration_cast<std::chrono::milliseconds>(until.left()),
+      [this](std::string_view name) { return work_.is_alike(name); });
 }
 
 // Training goes on without a snapshot that could not be saved (rank 0 has said why), unless no

@@ -8,6 +8,7 @@
 #include "worker/snapshot/snapshot_state.hpp"
 #include "worker/training/decisions.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -69,9 +70,16 @@ class loop_work {
   // The step() or end_epoch() that was called last does not count: what view() shows is to be what
   // it was before. Says what has changed and cannot be put back; empty: nothing.
   virtual std::string put_back() = 0;
+  // Before the first step. Whether this process was told to end (SIGTERM): of a rank that is lost
+  // on a GPU there may be no other sign. Another thread may call it until step() has returned.
+  virtual void set_stop_has_come(std::function<bool()> /*stop_has_come*/) {}
   // After a collective has failed: ranks that wait for this one in another one hear that it does
   // not come. None is called any more.
   virtual void let_go() = 0;
+  // After let_go(): what a GPU waits for in vain is ended, and what was given to it is done. Says
+  // why the state of the last finished step is not whole; empty: it is, once put_back() has put
+  // back what came after it. Takes about as long as `within` at most.
+  virtual std::string end_device_work(std::chrono::milliseconds /*within*/) { return ""; }
   // The program's own. end_step() comes once the step counts; end_epoch() counts once all ranks
   // have made it.
   virtual void end_step(const step_end& done) = 0;

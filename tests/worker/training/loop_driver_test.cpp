@@ -353,6 +353,52 @@ TEST_CASE("the ranks that are left lose no step", "[training]") {
   CHECK(calls.back() == "end 3 with 8");
 }
 
+// The last step is saved only once a GPU has come to rest, before anything is put back.
+TEST_CASE("what is not whole on a GPU when a rank is lost is not saved", "[training]") {
+  const bool is_broken = GENERATE(false, true);
+  loop_under_test test;
+  counting_work work;
+  if (is_broken) work.broken_on_device = "the GPU still works 5 s later";
+  work.in_step = [](std::uint64_t step) {
+    if (step == 4) throw process_group_error("Connection closed by peer");
+  };
+  auto with = test.looping();
+  with.save.epochs = 0;
+  CHECK(test.run(work, with) == "Connection closed by peer");
+  const std::vector<std::string> last(work.calls.end() - (is_broken ? 2 : 3), work.calls.end());
+  if (is_broken) {
+    CHECK((last == std::vector<std::string>{"let go", "end device work"}));
+    CHECK(test.messages.all() == std::vector<std::string>{"no emergency snapshot of step 3: the "
+                                                          "GPU still works 5 s later"});
+  } else {
+    CHECK((last == std::vector<std::string>{"let go", "end device work", "put back"}));
+  }
+  test.told.clear();
+  counting_work again;
+  CHECK(test.run(again, with).empty());
+  CHECK(test.told.front() == (is_broken ? "no snapshot in " + test.folder + ": starting at epoch 1"
+                                        : "resuming from snapshot " + test.folder +
+                                              "/snapshot-000001-000003 at epoch 1, in its middle"));
+}
+
+TEST_CASE("only SIGTERM is a sign that a rank is lost", "[training]") {
+  const int signal = GENERATE(SIGTERM, SIGUSR1);
+  loop_under_test test;
+  counting_work work;
+  bool was_seen_before = true, is_seen = false;
+  work.in_step = [&](std::uint64_t step) {
+    if (step == 2) {
+      was_seen_before = work.stop_has_come();
+      REQUIRE(::raise(signal) == 0);
+    } else if (step == 3) {
+      is_seen = work.stop_has_come();
+    }
+  };
+  CHECK(test.run(work, test.looping()).empty());
+  CHECK_FALSE(was_seen_before);
+  CHECK(is_seen == (signal == SIGTERM));
+}
+
 // Of three ranks one dies while its file of a snapshot is on its way to the disk, and the others
 // wait for that: to save the next one, or to end.
 TEST_CASE("a rank that dies in a save costs no step", "[training]") {

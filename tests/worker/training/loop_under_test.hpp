@@ -5,6 +5,7 @@
 #include "worker/training/loop_driver.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -38,7 +39,8 @@ class counting_work final : public worker::loop_work {
   std::function<void()> before_look;
   std::atomic<std::size_t> copies = 0;
   std::string views;  // "late " or "whole " for each
-  std::string not_put_back;
+  std::string not_put_back, broken_on_device;
+  std::function<bool()> stop_has_come;
   std::function<void()> before_answer, before_view;
 
   worker::snapshot_state view(bool is_copied_late) override {
@@ -96,7 +98,12 @@ class counting_work final : public worker::loop_work {
     calls.push_back("put back");
     return not_put_back;
   }
+  void set_stop_has_come(std::function<bool()> has) override { stop_has_come = std::move(has); }
   void let_go() override { calls.push_back("let go"); }
+  std::string end_device_work(std::chrono::milliseconds) override {
+    calls.push_back("end device work");
+    return broken_on_device;
+  }
   void end_step(const worker::step_end& done) override {
     if (after_step) after_step(done.step);
   }
