@@ -70,3 +70,27 @@ def test_state_and_training_on_a_gpu(cluster):
         "right: NCCL's timeout is 10 minutes",
     ]
     no_warning(agent)
+
+
+def trained(cluster, folder, ranks_by, last_step):
+    """What each rank printed of the round that came to the end."""
+    program = [BIN / "torch_cuda_training", folder, ranks_by, str(last_step)]
+    ranks, command = placed(program)
+    agent = cluster.agent("node-a", "--max-restarts", 1, workers=ranks,
+                          command=["--no-python", *command])
+    ended_well(agent, LIMIT)
+    ends = re.findall(r"rank (\d+), from step (\d+): (\w+)", agent.out())
+    assert sorted(int(rank) for rank, *_ in ends) == list(range(ranks)), agent.out()
+    return ends, agent
+
+
+@pytest.mark.skipif(GPUS == 0, reason="no NVIDIA GPU is visible")
+@pytest.mark.parametrize("ranks_by", ["gloo", "nccl-alone"])
+def test_a_rank_that_dies_on_gpus_costs_no_step(cluster, tmp_path, ranks_by):
+    """The others are waiting for it in NCCL, and save the last finished step."""
+    whole, _ = trained(cluster, tmp_path / "whole", ranks_by, 0)
+    assert {first for _, first, _ in whole} == {"1"}
+    rest, agent = trained(cluster, tmp_path / "lost", ranks_by, 6)
+    assert {first for _, first, _ in rest} == {"6"}, agent.err() + agent.out()
+    assert {end for *_, end in rest} == {end for *_, end in whole}
+    assert "snapshot-000001-000005 was saved by the ranks that are left" in agent.err()

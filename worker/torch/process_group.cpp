@@ -5,6 +5,7 @@
 #include "worker/round_parts.hpp"
 #include "worker/store_client.hpp"
 #include "worker/torch/gloo_backend.hpp"
+#include "worker/torch/loss_words.hpp"
 
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -12,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -56,13 +58,11 @@ bool is_late(const std::string& text) {
   return text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
 }
 
-constexpr const char* lost_words = "has lost another rank";  // of a rank that lets go
-
 // True for texts that say that a rank, or the store, is gone.
 bool is_of_lost_peer(const std::string& text) {
   for (const char* const words : {"Connection closed by peer", "Connection reset by peer",
                                   "Broken pipe", "Connection was likely closed", lost_words,
-                                  "Connection refused", "connectFullMesh failed"}) {
+                                  waiting_words, "Connection refused", "connectFullMesh failed"}) {
     if (text.find(words) != std::string::npos) return true;
   }
   return is_late(text);
@@ -175,10 +175,21 @@ void ignore_broken_pipes() {
   ::sigaction(SIGPIPE, &set, nullptr);
 }
 
+// What LibTorch's watchdog reads when a backend is made. It must neither end the process nor abort
+// a group by itself, and not sleep for a minute, so that other ranks can write their dumps, before
+// it lets go of a group.
+void turn_off_watchdog() {
+  for (const char* const name :
+       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_BLOCKING_WAIT", "TORCH_NCCL_DESYNC_DEBUG",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"})
+    ::setenv(name, "0", 1);
+}
+
 }  // namespace
 
 process_group process_group::join(const environment& environment, process_group_options options) {
   ignore_broken_pipes();
+  if (!options.watchdog) turn_off_watchdog();
   process_group joined(environment, std::move(options));
   c10::intrusive_ptr<c10d::Store> store;
   joined.guarded("cannot reach the store",
@@ -453,12 +464,13 @@ void process_group::end_uneven_calls() {
 }
 
 void process_group::wait_for_devices() const {
-  for (const c10::Device& kind : native()->getDeviceTypes()) {
-    if (kind.is_cpu()) continue;
-    const c10::impl::VirtualGuardImpl device(kind.type());
-    const auto bound = native()->getBackend(kind.type())->getBoundDeviceId();
-    device.synchronizeDevice(bound ? bound->index() : device.getDevice().index());
-  }
+  for (const c10::Device& gpu : gpus())
+    c10::impl::VirtualGuardImpl(gpu.type()).synchronizeDevice(gpu.index());
+}
+
+void process_group::throw_lost(const char* what, const std::string& why) const {
+  guarded(what, [&] { throw std::runtime_error(why); });
+  std::abort();  // not reached
 }
 
 void process_group::open_group::shut_down() {

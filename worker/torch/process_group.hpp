@@ -13,8 +13,9 @@
 //
 // Thread rule: one thread, and all ranks call the same collectives in the same order.
 // Ownership: tensors are written in place, and hold the result on return. On a GPU the result is
-// there for later work on the current stream. A deadline that passes on a GPU is not an error here:
-// NCCL's watchdog in LibTorch ends the process, with its own text.
+// there for later work on the current stream. A rank that is lost, or a deadline that passes, on a
+// GPU is not an error here: NCCL's watchdog in LibTorch ends the process, with its own text, unless
+// `watchdog` is off.
 // Errors: `process_group_error`, whose text names rank, store address, what failed, and after a
 // timeout the ranks that have not come. The group must not be used again: main should print the
 // error and end the process, so that the launcher starts the next round, or survive() (survive.hpp)
@@ -26,6 +27,8 @@
 #include "worker/round_parts.hpp"
 #include "worker/store_tree.hpp"
 
+#include <c10/core/Device.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -58,6 +61,12 @@ struct process_group_options {
   // and 10 for NCCL.
   std::optional<std::chrono::milliseconds> collective_timeout;
   std::vector<backend_maker> backends;  // in addition to Gloo
+  // LibTorch's watchdog ends the process when NCCL has lost a rank, or when a collective on a GPU
+  // takes longer than its time limit. If false, the process lives on, and it is the program's task
+  // to find out: a training loop does, and can then save an emergency snapshot (training_loop.hpp).
+  // Other waits for a GPU may be endless; ddprun ends them with the round. It counts for all groups
+  // of the process; set it for the first one.
+  bool watchdog = true;
   // Supports tensors on the CPU. If false, only tensors on GPUs are supported, and any(), ask(),
   // sum(), broadcast_bytes(), barrier() and close() use the job store. Each such call costs a rank
   // three requests to the store, and returns only after the last rank's were answered
@@ -117,6 +126,23 @@ class process_group {
   // immediately, as if its process had ended. The group and its subgroups cannot be used again.
   void let_go();
 
+  // The GPUs that collectives of this group use: one for NCCL, none for Gloo alone.
+  std::vector<c10::Device> gpus() const;
+  bool has_watchdog() const { return options_.watchdog; }
+  // The time limit of a collective on a GPU.
+  std::chrono::milliseconds gpu_timeout() const;
+  // What NCCL has reported, of this group and its subgroups. Empty: nothing.
+  std::string error_on_gpus() const;
+  // Returns a function that says why the ranks' next common step on the GPU cannot end: NCCL
+  // reports an error, the question that is open now has failed, or the agent has said that the
+  // round is over. An empty text means that nothing says so. Any thread may call the function.
+  std::function<std::string()> sign_of_loss() const;
+  // Returns a function that aborts all collectives of this group and its subgroups on GPUs. Any
+  // thread may call it; it takes about a second, or hangs.
+  std::function<void()> abort_on_gpus() const;
+  // Throws the error of a rank that was found to be lost in `what`.
+  [[noreturn]] void throw_lost(const char* what, const std::string& why) const;
+
   // After a timeout, ranks are compared by the number of calls that each has made. Between these
   // two calls the ranks may make different calls, so no rank is named. All ranks must call both.
   void begin_uneven_calls() { is_uneven_ = true; }
@@ -143,6 +169,8 @@ class process_group {
     void shut_down();
     void end_waits() override;
     void let_go(const std::string& why);
+    using backends = std::vector<c10::intrusive_ptr<c10d::Backend>>;
+    void add_backends_on_gpus(backends& to, bool with_closed) const;
   };
 
   process_group(const environment& environment, process_group_options options)

@@ -1,5 +1,8 @@
 #include "worker/torch/training_loop.hpp"
 
+#include "rendezvous/base/time.hpp"
+#include "worker/deadline.hpp"
+#include "worker/torch/gpu_event.hpp"
 #include "worker/torch/handed_bytes.hpp"
 #include "worker/torch/kept_state.hpp"
 #include "worker/torch/metrics.hpp"
@@ -7,10 +10,13 @@
 #include "worker/torch/tensors_in_copy.hpp"
 #include "worker/torch/training_state.hpp"
 #include "worker/torch/unfinished_changes.hpp"
+#include "worker/training/device_watch.hpp"
 
 #include <torch/nn/utils/clip_grad.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -21,6 +27,7 @@ namespace ddprun::worker {
 namespace {
 
 const std::string prefix_of_model = "model.";
+constexpr std::chrono::seconds rest_limit{1};  // of a GPU that waits for no other rank
 
 }  // namespace
 
@@ -36,7 +43,11 @@ class training_loop::work final : public loop_work {
         optimizer_(optimizer),
         options_(options),
         training_(parallel.module(), optimizer),
-        unfinished_(parallel.module(), optimizer, kept_) {
+        unfinished_(parallel.module(), optimizer, kept_),
+        gpus_(parallel.group().gpus()) {
+    if (!gpus_.empty() && !parallel.group().has_watchdog()) {
+      watch_.emplace(parallel.group().gpu_timeout(), [this] { return stop_has_come_(); });
+    }
     if (options.computes_in == compute_type::fp16) {
       scaler_.emplace(device());
       kept_.add("scaler.scale", scaler_->scale());
@@ -90,17 +101,33 @@ class training_loop::work final : public loop_work {
   }
   void step(std::uint64_t epoch, std::uint64_t step, std::span<const sample_span> passes) override {
     if (may_be_put_back()) unfinished_.begin_step();
+    const auto& group = parallel_.group();
+    if (watch_) watch_->begin_step({group.sign_of_loss(), group.abort_on_gpus()});
     parallel_.zero_grad();
     for (const auto& pass : passes)
       run_pass({epoch, step, pass, report_}, &pass == &passes.back());
+    wait_for_gradients();
     update(step);
     is_half_updated_ = false;
+    if (watch_) watch_->end_step(gpu_event::record(gpus_));
+  }
+  void set_stop_has_come(std::function<bool()> stop_has_come) override {
+    stop_has_come_ = std::move(stop_has_come);
   }
   std::string put_back() override {
     const auto changed = unfinished_.put_back();
     return is_half_updated_ ? "the parameters" : changed;
   }
   void let_go() override { parallel_.group().let_go(); }
+  std::string end_device_work(std::chrono::milliseconds within) override {
+    if (gpus_.empty()) return "";
+    if (!watch_) return why_not_at_rest();
+    const deadline until(within);
+    if (auto why = watch_->end(within); !why.empty()) return why;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until.left());
+    if (wait_until_done(*gpu_event::record(gpus_), left)) return "";
+    return "the GPU still works " + ddprun::to_text(within) + " later";
+  }
   void end_step(const step_end& done) override {
     if (on_step) on_step(done);
   }
@@ -210,6 +237,21 @@ class training_loop::work final : public loop_work {
       if (each.is_average) copied_.add("'" + each.name + "'", each.tensor);
     }
   }
+  // LibTorch's watchdog may abort what waits, and nothing waits for gradients: so the state is only
+  // known where the GPU has done all that it was given, before an error is known.
+  std::string why_not_at_rest() const {
+    const bool is_done = wait_until_done(*gpu_event::record(gpus_), rest_limit);
+    if (is_done && parallel_.group().error_on_gpus().empty()) return "";
+    return "the GPU waits for the rank that is gone, and has not done all of that step; set "
+           "watchdog = false in the options of the process group to have one all the same";
+  }
+  // On a GPU they are averaged after backward() has returned, or never. An optimizer that steps
+  // before that would use half of them if a rank is lost.
+  void wait_for_gradients() {
+    if (!watch_) return;
+    const auto why = watch_->wait_for(*gpu_event::record(gpus_));
+    if (!why.empty()) parallel_.group().throw_lost("averaging the gradients on the GPU", why);
+  }
   void wait_until_copied() {
     if (!wait_until_copied_) return;
     wait_until_copied_();
@@ -252,6 +294,7 @@ class training_loop::work final : public loop_work {
   training_state training_;
   kept_state kept_;
   unfinished_changes unfinished_;
+  std::vector<c10::Device> gpus_;
   std::optional<gradient_scaler> scaler_;
   std::vector<exponential_moving_average*> averages_;
   std::vector<batch_queue*> loaders_;
@@ -266,6 +309,8 @@ class training_loop::work final : public loop_work {
   training_batch::report_handler report_ = [this](std::string_view name, const at::Tensor& value) {
     report(name, value);
   };
+  std::function<bool()> stop_has_come_ = [] { return false; };
+  std::optional<device_watch> watch_;  // only on GPUs, without LibTorch's watchdog
 };
 
 training_loop::training_loop(distributed_data_parallel& parallel,

@@ -8,7 +8,8 @@
 // Each rank has its own GPU. NCCL's id is exchanged over LibTorch's store, as in Python.
 //
 // If a rank does not come to a collective, LibTorch's watchdog ends the process after
-// collective_timeout (10 minutes by default); no process_group_error is thrown in that case.
+// collective_timeout (10 minutes by default); no process_group_error is thrown in that case. It is
+// off in a group with `watchdog = false`.
 //
 // Thread rule: as for process_group. Errors: gpu_of() and join() throw process_group_error.
 #pragma once

@@ -4,14 +4,12 @@
 #include "rendezvous/base/lost_peer.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/patience.hpp"
+#include "tests/worker/torch/fake_gpu.hpp"
 #include "tests/worker/torch/ranks.hpp"
 #include "worker/torch/distributed_data_parallel.hpp"
 #include "worker/torch/process_group.hpp"
 
 #include <ATen/ops/ones.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <c10/core/impl/FakeGuardImpl.h>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
@@ -25,52 +23,6 @@ namespace {
 using worker::environment;
 using worker::process_group;
 using worker::process_group_options;
-
-// The calls to this process's fake GPU and its backends, in order.
-std::string& asked() {
-  static std::string text;
-  return text;
-}
-
-// A fake GPU: LibTorch calls it in place of CUDA.
-struct fake_gpu final : c10::impl::DeviceGuardImplInterface {
-  c10::DeviceType type() const override { return c10::DeviceType::CUDA; }
-  c10::Device exchangeDevice(c10::Device) const override { return getDevice(); }
-  c10::Device getDevice() const override { return {c10::DeviceType::CUDA, 0}; }
-  void setDevice(c10::Device) const override {}
-  void uncheckedSetDevice(c10::Device) const noexcept override {}
-  c10::Stream getStream(c10::Device device) const noexcept override {
-    return c10::Stream(c10::Stream::UNSAFE, device, 0);
-  }
-  c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return stream; }
-  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
-  void record(void**, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {}
-  void block(void*, const c10::Stream&) const override {}
-  bool queryEvent(void*) const override { return true; }
-  void destroyEvent(void*, c10::DeviceIndex) const noexcept override {}
-  void synchronizeDevice(c10::DeviceIndex index) const override {
-    asked() += "synchronize " + std::to_string(index) + ";";
-  }
-};
-
-class fake_backend final : public c10d::Backend {
- public:
-  fake_backend(int rank, int size) : Backend(rank, size) {}
-  const std::string getBackendName() const override { return "fake"; }
-  void shutdown() override { asked() += "shutdown of " + std::to_string(getSize()) + ";"; }
-};
-
-process_group_options with_fake_gpu() {
-  static const fake_gpu gpu;
-  c10::impl::device_guard_impl_registry[static_cast<std::size_t>(c10::DeviceType::CUDA)] = &gpu;
-  process_group_options options;
-  options.backends.push_back([](c10d::ProcessGroup& group, const auto&, const auto&) {
-    auto backend = c10::make_intrusive<fake_backend>(group.getRank(), group.getSize());
-    backend->setBoundDeviceId(c10::Device(c10::DeviceType::CUDA, 0));
-    group.setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::CUSTOM, backend);
-  });
-  return options;
-}
 
 std::size_t sockets() {
   std::size_t count = 0;
