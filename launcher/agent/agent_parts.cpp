@@ -98,7 +98,8 @@ void agent::start_health() {
       [this](round_number round, const std::string& unhealthy) {
         feed(core::node_checked{round, unhealthy});
       },
-      [this](note_level level, const std::string& text) { say(level, text); });
+      [this](note_level level, const std::string& text) { say(level, text); },
+      node_health::times());
 }
 
 void agent::start_evidence() {

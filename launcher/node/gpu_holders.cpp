@@ -58,6 +58,12 @@ std::string status_value(const fs::path& root, pid_t process, const std::string&
   return std::string(trimmed(std::string_view(text).substr(from, text.find('\n', from) - from)));
 }
 
+// It has ended, but its parent has not reaped it yet.
+bool is_zombie(const fs::path& root, pid_t process) {
+  const std::string state = status_value(root, process, "State");
+  return state.starts_with("Z") || state.starts_with("X");
+}
+
 }  // namespace
 
 std::vector<gpu_holder> find_gpu_holders(const fs::path& root) {
@@ -67,9 +73,10 @@ std::vector<gpu_holder> find_gpu_holders(const fs::path& root) {
     if (!is_process_number(name) || !holds_a_gpu(process)) continue;
     struct stat owner {};
     if (stat(process.c_str(), &owner) != 0) continue;  // it has ended
+    const auto number = static_cast<pid_t>(std::stol(name));
+    if (is_zombie(root, number)) continue;
     const std::string program = first_line(process / "comm").value_or("?");
-    holders.push_back({static_cast<pid_t>(std::stol(name)), in_one_line(to_valid_utf8(program)),
-                       user_name(owner.st_uid)});
+    holders.push_back({number, in_one_line(to_valid_utf8(program)), user_name(owner.st_uid)});
   }
   return holders;
 }

@@ -17,7 +17,7 @@ struct gpu_holder {
   std::string user;  // a name, or a number
 };
 
-// `root`: "/", or where a test has its /proc.
+// `root`: "/", or where a test has its /proc. Zombies hold nothing.
 std::vector<gpu_holder> find_gpu_holders(const std::filesystem::path& root);
 
 // Programs of the system that have every GPU open and use nothing of it (nvidia-persistenced, DCGM,

@@ -22,7 +22,7 @@ std::string health_problem(const hook_end& end) {
 
 node_health::node_health(boost::asio::any_io_executor executor, health_options options,
                          std::unique_ptr<hook_runner> command, own_look look, heard_handler heard,
-                         say_handler say, duration look_limit)
+                         say_handler say, times limits)
     : executor_(executor),
       options_(std::move(options)),
       command_(std::move(command)),
@@ -33,7 +33,8 @@ node_health::node_health(boost::asio::any_io_executor executor, health_options o
       soon_(executor),
       again_(executor),
       late_(executor),
-      look_limit_(look_limit),
+      dying_again_(executor),
+      limits_(limits),
       cool_down_(options_.again) {}
 
 void node_health::check(round_number round, bool waits_for_look) {
@@ -50,7 +51,12 @@ void node_health::check(round_number round, bool waits_for_look) {
 // then never finish.
 void node_health::rest() {
   is_resting_ = true;
-  again_.cancel();
+  may_look_beside_workers() ? check_again_later() : void(again_.cancel());
+}
+
+// What the command has said cannot change by a look.
+bool node_health::may_look_beside_workers() const {
+  return look_ && !told_.empty() && said_by_command_.empty();
 }
 
 // A command that still runs from an earlier check also answers this one.
@@ -78,7 +84,7 @@ void node_health::look_now() {
   soon_.cancel();
   is_stale_ = looking_.under_way();
   look();
-  late_.expires_after(look_limit_);
+  late_.expires_after(limits_.look_limit);
   late_.async_wait(while_alive(alive_.watch(), [this](boost::system::error_code cancelled) {
     const bool is_old = late_.expiry() > std::chrono::steady_clock::now();
     if (cancelled || is_old || !std::exchange(waits_for_look_, false)) return;
@@ -95,6 +101,13 @@ void node_health::look() {
 
 void node_health::hear_look(node_look found) {
   seen_ = std::move(found.unhealthy);
+  const std::vector<gpu_holder> stuck = find_stuck(found.dying);
+  if (!stuck.empty()) {
+    seen_ += (seen_.empty() ? "" : "; ") +
+             std::string("SIGKILL does not end what has a GPU open: ") + holders_text(stuck);
+  }
+  // As long as no workers run here, the node is to be back soon after those are gone.
+  if (found.dying.size() > (is_resting_ ? stuck.size() : 0)) look_at_dying_again();
   const bool is_news = found.warning != warned_;
   warned_ = std::move(found.warning);
   if (is_news && !warned_.empty()) say_(note_level::warning, warned_);
@@ -102,6 +115,28 @@ void node_health::hear_look(node_look found) {
   if (!std::exchange(waits_for_look_, false)) return tell(0);
   late_.cancel();
   answer();
+}
+
+void node_health::look_at_dying_again() {
+  dying_again_.expires_after(limits_.until_dying_again);
+  dying_again_.async_wait(while_alive(alive_.watch(), [this](boost::system::error_code cancelled) {
+    if (!cancelled) look();
+  }));
+}
+
+// Of those, the ones that have had the time to be gone.
+std::vector<gpu_holder> node_health::find_stuck(const std::vector<gpu_holder>& dying) {
+  const time_point now = std::chrono::steady_clock::now();
+  std::map<pid_t, time_point> since;
+  std::vector<gpu_holder> stuck;
+  for (const gpu_holder& one : dying) {
+    const auto before = dying_since_.find(one.process);
+    const time_point first = before == dying_since_.end() ? now : before->second;
+    since.emplace(one.process, first);
+    if (now - first >= limits_.dying_limit) stuck.push_back(one);
+  }
+  dying_since_ = std::move(since);
+  return stuck;
 }
 
 // When all is known that the round's answer waits for.
@@ -118,15 +153,15 @@ void node_health::tell(round_number round) {
     say_(note_level::info, "this node is healthy again: its health check passes");
   if (is_news && !told_.empty()) say_(note_level::warning, "this node is unhealthy: " + told_);
   if (round != 0 || is_news) heard_(round, told_);
-  if (!told_.empty() && !is_resting_) check_again_later();
+  if (!told_.empty() && (!is_resting_ || may_look_beside_workers())) check_again_later();
 }
 
 void node_health::check_again_later() {
   again_.expires_after(options_.again);
   again_.async_wait(while_alive(alive_.watch(), [this](boost::system::error_code cancelled) {
-    if (cancelled) return;
+    if (cancelled || (is_resting_ && !may_look_beside_workers())) return;
     if (look_) look();
-    if (command_) run_command(0);
+    if (command_ && !is_resting_) run_command(0);
     check_again_later();
   }));
 }

@@ -7,6 +7,11 @@
 // A node that becomes unhealthy again and again is unhealthy for a while longer than its checks say
 // (health_cool_down).
 //
+// What a look finds may pass: a full disk is cleared, and the driver takes seconds to let go of a
+// killed worker's GPU memory. So an unhealthy node is looked at again from time to time, also while
+// workers run on it; what the command has found stays until it runs again, after the next failure.
+// Workers that SIGKILL was sent to are looked at soon again, and count only if they stay.
+//
 // Thread rule: the main thread; `heard` and `say` are called from the executor, never from inside a
 // call.
 #pragma once
@@ -24,13 +29,22 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <sys/types.h>
+#include <vector>
 
 namespace ddprun::launcher {
 
 class node_health {
  public:
+  struct times {
+    duration look_limit = std::chrono::seconds(5);  // so long an answer waits for a look
+    // Longer than kill_wait: until then the agent itself waits for them.
+    duration dying_limit = std::chrono::seconds(30);
+    duration until_dying_again = std::chrono::seconds(5);  // from one look at these to the next
+  };
   // `unhealthy`: what was found; empty: the node is healthy. Called once with the round given to
   // `check`, and later with 0 when it has changed.
   using heard_handler = std::function<void(round_number round, const std::string& unhealthy)>;
@@ -39,11 +53,10 @@ class node_health {
   // Looks at the node without asking anybody; blocks.
   using own_look = std::function<node_look()>;
 
-  // `command`: none: nobody has asked for it. `look` may be empty. `look_limit`: so long an answer
-  // waits for a look.
+  // `command`: none: nobody has asked for it. `look` may be empty.
   node_health(boost::asio::any_io_executor executor, health_options options,
               std::unique_ptr<hook_runner> command, own_look look, heard_handler heard,
-              say_handler say, duration look_limit = std::chrono::seconds(5));
+              say_handler say, times limits);
   node_health(const node_health&) = delete;
   node_health& operator=(const node_health&) = delete;
 
@@ -51,8 +64,8 @@ class node_health {
   void check(round_number round, bool waits_for_look = false);
   // Workers were killed: what has not ended by then may keep its GPU.
   void look_after(duration pause);
-  // Workers of another round are started here: nothing may disturb them, except the one look that
-  // follows the last round.
+  // Workers of another round are started here: the command may not disturb them. Looks do: the one
+  // that follows the last round, and those after it for as long as they find something.
   void rest();
 
  private:
@@ -60,8 +73,11 @@ class node_health {
   void look_now();
   void look();
   void hear_look(node_look found);
+  void look_at_dying_again();
+  std::vector<gpu_holder> find_stuck(const std::vector<gpu_holder>& dying);
   void answer();
   void tell(round_number round);
+  bool may_look_beside_workers() const;
   void check_again_later();
 
   boost::asio::any_io_executor executor_;
@@ -74,7 +90,8 @@ class node_health {
   boost::asio::steady_timer soon_;
   boost::asio::steady_timer again_;
   boost::asio::steady_timer late_;  // a look that is waited for
-  duration look_limit_;
+  boost::asio::steady_timer dying_again_;
+  times limits_;
   bool waits_for_look_ = false;
   bool is_stale_ = false;        // the look that is under way began before the round failed
   bool is_running_ = false;      // the command
@@ -83,6 +100,7 @@ class node_health {
   std::string said_by_command_;  // what is wrong; empty: nothing
   std::string seen_;             // the same, by the own look
   std::string warned_;           // the newest warning of that
+  std::map<pid_t, time_point> dying_since_;  // when the looks first found it, until one does not
   health_cool_down cool_down_;
   std::string told_;
   lifetime alive_;

@@ -1,7 +1,9 @@
 // What the agent learns about its node's health, and when.
 #include "launcher/node/node_health.hpp"
 
+#include "launcher/process/hook_runner.hpp"
 #include "tests/support/process_fixture.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -19,28 +21,51 @@ namespace {
 
 using heard = std::vector<std::pair<round_number, std::string>>;
 
-// There is no command, only the agent's own check, which finds what the test says, when it says so.
+// Only a round that fails makes the node look.
+constexpr node_health::times never{24h, 24h, 24h};
+
+// The node's own look, which finds what the test says, when it says it.
 struct looked_at_node : process_fixture {
-  explicit looked_at_node(duration again = 24h,  // only a failed round causes a check
-                          duration look_limit = 24h) {
+  explicit looked_at_node(duration again = 24h, node_health::times limits = never,
+                          const std::string& command = "") {
     health_options options;
     options.again = again;
     health = std::make_unique<node_health>(
-        io.get_executor(), options, nullptr,
+        io.get_executor(), options, command.empty() ? nullptr : runner_of(command),
         [state = state] {
           ++state->begun;
           std::unique_lock lock(state->mutex);
           state->changed.wait(lock, [&] { return !state->hangs; });
-          const node_look now{state->is_ill ? "GPU 3 needs: Reset" : "", state->warning};
+          const node_look now{state->is_ill ? "GPU 3 needs: Reset" : "", state->warning,
+                              state->dying};
           ++state->looks;
           return now;
         },
         [this](round_number round, const std::string& unhealthy) {
           all.emplace_back(round, unhealthy);
         },
-        [this](note_level, const std::string& text) { said.push_back(text); }, look_limit);
+        [this](note_level, const std::string& text) { said.push_back(text); }, limits);
   }
   ~looked_at_node() { hang(false); }
+
+  std::unique_ptr<hook_runner> runner_of(const std::string& command) {
+    hook_options options;
+    options.command = command;
+    options.limit = test_limit;
+    options.environment = environment();
+    return std::make_unique<hook_runner>(io.get_executor(), spawn, *mux, guard, std::move(options),
+                                         [](const std::string&) {});
+  }
+
+  // What the next looks find.
+  void find_dying(std::vector<gpu_holder> found) {
+    const std::lock_guard lock(state->mutex);
+    state->dying = std::move(found);
+  }
+  void look_twice_more() {
+    const int before = state->looks;
+    run_until([&] { return state->looks >= before + 2; });
+  }
 
   void hang(bool hangs) {
     const std::lock_guard lock(state->mutex);
@@ -65,6 +90,7 @@ struct looked_at_node : process_fixture {
     std::condition_variable changed;
     bool hangs = false;
     std::string warning;
+    std::vector<gpu_holder> dying;
     std::atomic<bool> is_ill{false};
     std::atomic<int> begun{0};
     std::atomic<int> looks{0};
@@ -116,7 +142,7 @@ TEST_CASE("where a GPU may have failed the answer waits for the look") {
 }
 
 TEST_CASE("a look that hangs is waited for up to its limit, and heard when it comes") {
-  looked_at_node node(24h, 50ms);
+  looked_at_node node(24h, {50ms, 24h, 24h});
   node.hang(true);
   node.state->is_ill = true;
   node.health->check(1, true);
@@ -162,16 +188,63 @@ TEST_CASE("after a kill the node is looked at once more, beside the next round")
   CHECK(node.all == heard{{1, ""}, {0, "GPU 3 needs: Reset"}});
 }
 
-TEST_CASE("an unhealthy node is looked at again, but not while workers run on it") {
-  looked_at_node node(10ms);
+TEST_CASE("an unhealthy node is looked at again, also while workers run on it") {
+  looked_at_node node(1ms);
   node.state->is_ill = true;
   node.health->check(1);
+  SECTION("they are started after it was found") {
+    node.hear(2);
+    node.health->rest();
+  }
+  SECTION("they are started before") {
+    node.health->rest();
+    node.hear(2);
+  }
+  node.look_twice_more();
+  CHECK(node.all.size() == 2);
+  node.state->is_ill = false;
+  node.hear(3);
+  CHECK(node.all[2] == heard::value_type{0, ""});
+  CHECK(node.said.back() == "this node is healthy again: its health check passes");
+}
+
+TEST_CASE("the command does not run while workers do") {
+  const ddprun::tests::temporary_folder folder;
+  const std::string runs = folder.path + "/runs";
+  looked_at_node node(1ms, never, "echo >>" + runs + "; exit 1");
+  node.state->is_ill = true;
+  node.health->check(1);
+  node.hear(1);
   node.health->rest();
-  node.hear(2);  // the fault was found after that
   node.io.run_for(200ms);
-  CHECK(node.state->looks == 1);
-  node.health->check(2);
-  node.run_until([&node] { return node.state->looks >= 4; });
+  CHECK(ddprun::tests::content_of(runs) == "\n");
+  // It is what is wrong, and no look can tell whether it still is.
+  CHECK(node.state->looks <= 1);
+}
+
+TEST_CASE("workers on their way out that still have a GPU open are no fault") {
+  looked_at_node node(24h, {24h, 24h, 1ms});
+  node.find_dying({{4703, "python3", "alice"}});
+  node.health->check(1);
+  node.hear(1);
+  node.look_twice_more();
+  node.health->rest();
+  node.look_twice_more();
+  CHECK(node.all == heard{{1, ""}});
+  CHECK(node.said.empty());
+}
+
+TEST_CASE("workers that stay though SIGKILL was sent to them are a fault until they are gone") {
+  looked_at_node node(24h, {24h, 0ms, 1ms});
+  node.find_dying({{4703, "python3", "alice"}, {4704, "python3", "alice"}});
+  node.health->check(1);
+  node.hear(2);
+  CHECK(node.all[1].second ==
+        "SIGKILL does not end what has a GPU open: 4703 python3 (alice), 4704 python3 (alice)");
+  // Otherwise it is looked at again after a day.
+  node.find_dying({});
+  node.hear(3);
+  CHECK(node.all[2] == heard::value_type{0, ""});
 }
 
 TEST_CASE("a node that becomes unhealthy again does not come back with the first good check") {

@@ -7,17 +7,14 @@
 #include "launcher/process/program_answer.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 namespace ddprun::launcher::doctor {
 namespace {
 
-constexpr std::chrono::milliseconds pause_for_the_dying{50};
 constexpr std::size_t answer_bytes_max = 4096;
 
 using csv_row = std::vector<std::string>;
@@ -62,31 +59,15 @@ std::string gpus_now(const environment_map& environment, duration limit) {
   return found;
 }
 
-// Of those, once they have had the time to be gone.
-std::vector<gpu_holder> outliving(const std::filesystem::path& root, std::vector<gpu_holder> killed,
-                                  duration limit) {
-  const auto until = std::chrono::steady_clock::now() + limit;
-  for (;;) {
-    std::erase_if(killed,
-                  [&root](const gpu_holder& one) { return !is_being_killed(root, one.process); });
-    if (killed.empty() || std::chrono::steady_clock::now() >= until) return killed;
-    std::this_thread::sleep_for(pause_for_the_dying);
-  }
-}
-
 void look_at_holders(const std::filesystem::path& root, const environment_map& environment,
-                     pid_t agent, duration dying_limit, node_look& found) {
+                     pid_t agent, node_look& found) {
   const gpu_facts gpus = read_gpus(root, environment);
-  std::vector<gpu_holder> killed;
   std::vector<gpu_holder> others;
   for (const gpu_holder& one : gpus.holders) {
     const bool is_ours = descends_from(root, one.process, agent);
-    if (is_ours && is_being_killed(root, one.process)) killed.push_back(one);
+    if (is_ours && is_being_killed(root, one.process)) found.dying.push_back(one);
     if (!is_ours && !is_gpu_service(one)) others.push_back(one);
   }
-  killed = outliving(root, std::move(killed), dying_limit);
-  if (!killed.empty())
-    add_to(found.unhealthy, "SIGKILL does not end what has a GPU open: " + holders_text(killed));
   // Where the job has some of the GPUs another may have the rest.
   if (others.empty() || gpus.gpus.visible < gpus.gpus.present) return;
   found.warning = "processes that are not of this job have GPUs open: " + holders_text(others) +
@@ -141,13 +122,13 @@ std::string errors_of(const findings& found) {
 }
 
 node_look health_now(const std::filesystem::path& root, const environment_map& environment,
-                     pid_t agent, const look_limits& limits) {
+                     pid_t agent, duration nvidia_smi_limit) {
   node_look found;
   found.unhealthy = errors_of(check_room(root, environment));
   std::error_code error;
   if (!std::filesystem::exists(root / "proc/driver/nvidia/version", error)) return found;
-  add_to(found.unhealthy, gpus_now(environment, limits.nvidia_smi));
-  look_at_holders(root, environment, agent, limits.dying, found);
+  add_to(found.unhealthy, gpus_now(environment, nvidia_smi_limit));
+  look_at_holders(root, environment, agent, found);
   return found;
 }
 

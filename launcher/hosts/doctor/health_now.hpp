@@ -1,15 +1,14 @@
 // Says why this node should not take part in another round, as far as that can be known without
-// running anything on its GPUs: shared memory or a disk is full, a GPU must be reset, a GPU's
-// memory has errors, or a worker that SIGKILL does not end has a GPU open. It warns of other
-// processes that have one open, as their memory is missing to the job.
+// running anything on its GPUs: shared memory or a disk is full, a GPU must be reset, or a GPU's
+// memory has errors. It names workers that SIGKILL has not ended yet and that have a GPU open, and
+// warns of other processes that have one open, as their memory is missing to the job.
 //
 // Thread rule: pure functions except for health_now, which blocks as long as a file system hangs,
-// for up to `nvidia_smi` for each of three calls of it, and for `dying` where a worker is being
-// killed. Source: `nvidia-smi --help-query-gpu`,
-// gpu_recovery_action (None, Reset, Reboot, Drain P2P, Drain and Reset), in drivers since 560; for
-// older drivers, ecc.errors.uncorrected.volatile.total and retired_pages.pending there, and
-// `nvidia-smi --help-query-remapped-rows`. NVIDIA's "GPU Memory Error Management" explains them: a
-// reset repairs everything except a failed remapping.
+// and for up to `nvidia_smi_limit` for each of three calls of it. Source: `nvidia-smi
+// --help-query-gpu`, gpu_recovery_action (None, Reset, Reboot, Drain P2P, Drain and Reset), in
+// drivers since 560; for older drivers, ecc.errors.uncorrected.volatile.total and
+// retired_pages.pending there, and `nvidia-smi --help-query-remapped-rows`. NVIDIA's "GPU Memory
+// Error Management" explains them: a reset repairs everything except a failed remapping.
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"
@@ -24,14 +23,9 @@
 
 namespace ddprun::launcher::doctor {
 
-struct look_limits {
-  duration nvidia_smi = std::chrono::seconds(5);
-  duration dying = std::chrono::seconds(2);  // a worker that was killed has so long to be gone
-};
-
 // `agent`: whose descendants are this job's workers.
 node_look health_now(const std::filesystem::path& root, const environment_map& environment,
-                     pid_t agent, const look_limits& limits = {});
+                     pid_t agent, duration nvidia_smi_limit = std::chrono::seconds(5));
 
 // Reads nvidia-smi's CSV without a header: "0, None\n3, Reset\n" -> "GPU 3 needs: Reset".
 std::string judge_recovery(const std::string& csv);

@@ -45,24 +45,25 @@ struct node_with_gpus {
                    programs.file("remapped", remapped, 0600) + ";;\n*) exit 2;;\nesac");
   }
   void put_process(pid_t number, pid_t parent, const std::string& name, const char* signals,
-                   bool has_gpu = true) const {
+                   bool has_gpu = true, const char* state = "R (running)") const {
     const std::string folder = "proc/" + std::to_string(number);
     files.write(folder + "/comm", name);
-    files.write(folder + "/status", "Name:\t" + name + "\nPPid:\t" + std::to_string(parent) +
+    files.write(folder + "/status", "Name:\t" + name + "\nState:\t" + state + "\nPPid:\t" +
+                                        std::to_string(parent) +
                                         "\nSigPnd:\t0000000000000000\nShdPnd:\t" + signals + "\n");
     std::filesystem::create_directories(files.root() / folder / "fd");
     if (has_gpu) std::filesystem::create_symlink("/dev/nvidia0", files.root() / folder / "fd/7");
   }
 
   node_look look(const ddprun::environment_map& environment = {}) const {
-    return health_now(files.root(), environment, agent_process, limits);
+    return health_now(files.root(), environment, agent_process, nvidia_smi_limit);
   }
 
   ddprun::tests::node_of_files files;
   ddprun::tests::temporary_folder programs;
   std::string asked = programs.path + "/asked";
   std::string path = std::getenv("PATH");
-  look_limits limits{std::chrono::seconds(60), std::chrono::milliseconds(1)};
+  ddprun::duration nvidia_smi_limit = std::chrono::seconds(60);
 };
 
 }  // namespace
@@ -152,7 +153,7 @@ TEST_CASE("where the driver does not say what its GPUs need, errors of their mem
 
 TEST_CASE("nvidia-smi that hangs is given up, and says nothing of the GPUs") {
   node_with_gpus node;
-  node.limits.nvidia_smi = std::chrono::milliseconds(200);
+  node.nvidia_smi_limit = std::chrono::milliseconds(200);
   SECTION("at once") {
     node.put_nvidia_smi("exec sleep 1000");
   }
@@ -214,14 +215,28 @@ TEST_CASE("who is not of this job and has a GPU open is warned of") {
   CHECK(node.look({{"CUDA_VISIBLE_DEVICES", "0"}}).warning.empty());  // it may have the other one
 }
 
-TEST_CASE("a worker that SIGKILL does not end, and that has a GPU open, makes its node unhealthy") {
+TEST_CASE("a worker that SIGKILL has not ended yet, and that has a GPU open, is named") {
   const node_with_gpus node;
   node.put_answers("0, None\n", "", "");
   node.put_process(4701, agent_process, "python3", not_killed);
   node.put_process(4702, agent_process, "sh", killed, false);
-  CHECK(node.look().unhealthy == "");
+  CHECK(node.look().dying.empty());
   node.put_process(4703, agent_process, "python3", killed);
-  CHECK(node.look().unhealthy.starts_with(
-      "SIGKILL does not end what has a GPU open: 4703 python3 ("));
-  CHECK(node.look().warning.empty());
+  const node_look found = node.look();
+  REQUIRE(found.dying.size() == 1);
+  CHECK(found.dying[0].process == 4703);
+  CHECK(found.dying[0].program == "python3");
+  // How long it has been so decides whether that is a fault.
+  CHECK(found.unhealthy == "");
+  CHECK(found.warning.empty());
+}
+
+TEST_CASE("a process that has ended and waits to be reaped has no GPU open") {
+  const node_with_gpus node;
+  node.put_answers("0, None\n", "", "");
+  node.put_process(4703, agent_process, "python3", killed, true, "Z (zombie)");
+  node.put_process(4600, 1, "python3", killed, true, "X (dead)");  // of another job
+  const node_look found = node.look();
+  CHECK(found.dying.empty());
+  CHECK(found.warning.empty());
 }
