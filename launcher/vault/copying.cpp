@@ -80,7 +80,7 @@ bool copying::look() {
   for (int tries = 0; tries < tries_in_a_hurry; ++tries) {
     std::vector<found_file> found = list_files(memory->get());
     // It has saved, though what it has is not complete by itself.
-    if (!unmarked_parts(found).empty() && is_among_nodes()) note_saver();
+    if (!folders_of_parts(found).empty() && is_among_nodes()) note_saver();
     std::vector<entry> complete = complete_entries(std::move(found));
     std::erase_if(complete, [&](const entry& one) { return is_set_aside(one.what); });
     for (const entry& one : complete) {

@@ -117,7 +117,7 @@ node_word preparation::own_word(const round_place& here) {
     if (!of || !memory) continue;
     // Else the nodes that have the rest of it would take that for the whole.
     has_part = has_part || (*of == here.group_rank && here.nodes > 1 &&
-                            !unmarked_parts(list_files(memory->get())).empty());
+                            !folders_of_parts(list_files(memory->get())).empty());
     for (const entry& one : complete(*of, memory->get())) {
       if (word.held.size() < held_max) word.held.push_back({*of, one.what, one.from});
     }
@@ -206,20 +206,20 @@ void preparation::tell_who_has_none(const std::vector<node_word>& words) {
 void preparation::tell_of_parts(const round_place& here, int memory,
                                 const std::vector<node_word>& words) {
   const std::vector<found_file> found = list_files(memory);
-  for (const std::string& name : unmarked_parts(found)) {
+  for (const std::string& folder : folders_of_parts(found)) {
     // Rank 0 of a checkpoint of several nodes is the one that has .metadata: this node has been
     // stopped as it saved one of its own.
-    const bool is_own = std::any_of(found.begin(), found.end(), [&name](const found_file& one) {
-      return one.path.starts_with(name + "/__0_");
+    const bool is_own = std::any_of(found.begin(), found.end(), [&folder](const found_file& one) {
+      return one.path.starts_with(folder + "/__0_");
     });
     if (is_own) continue;
     for (std::uint32_t node = 0; node < words.size(); ++node) {
       const auto& held = words[node].held;
-      const bool has_rest = std::any_of(held.begin(), held.end(), [&](const held_entry& one) {
-        return one.of == node && node != here.group_rank && one.what.name == name;
+      const auto rest = std::find_if(held.begin(), held.end(), [&](const held_entry& one) {
+        return one.of == node && node != here.group_rank && is_in(folder, one.what.name);
       });
-      if (!has_rest) continue;
-      desk_.tell_once("part", name +
+      if (rest == held.end()) continue;
+      desk_.tell_once("part", rest->what.name +
                                   " is a checkpoint of several nodes (DCP), whose .metadata is "
                                   "on node " +
                                   std::to_string(node) +

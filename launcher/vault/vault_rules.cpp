@@ -112,12 +112,23 @@ std::vector<entry> complete_entries(files found) {
     const found_file*& marker = markers[name];
     if (marker == nullptr || one.path.ends_with(marker_name)) marker = &one;
   }
+  const std::vector<std::string> parts = folders_of_parts(found);
   std::vector<entry> complete;
   std::string_view outer;
   for (const auto& [name, marker] : markers) {
     if (!outer.empty() && is_below(name, outer)) continue;  // it is a part of the outer entry
     outer = name;
     entry made = gather(found, name, *marker);
+    const auto part = std::find_if(parts.begin(), parts.end(), [&name = name](const auto& folder) {
+      return is_in(folder, name);
+    });
+    if (part != parts.end()) {
+      made.problem =
+          *part +
+          " has files of a DCP checkpoint and no .metadata: it was not yet written when it "
+          "was marked, or ranks of several nodes save it together (use a folder that all "
+          "of them share)";
+    }
     if (is_complete(made)) complete.push_back(std::move(made));
   }
   std::sort(complete.begin(), complete.end(),
@@ -125,15 +136,21 @@ std::vector<entry> complete_entries(files found) {
   return complete;
 }
 
-std::vector<std::string> unmarked_parts(const files& found) {
+bool is_in(std::string_view path, std::string_view folder) {
+  return path == folder || is_below(path, folder);
+}
+
+std::vector<std::string> folders_of_parts(const files& found) {
   std::set<std::string_view> parts;
   for (const found_file& one : found) {
     const auto [folder, name] = split_last(one.path);
-    const bool is_at_top = !folder.empty() && folder.find('/') == std::string_view::npos;
-    if (is_at_top && one.kind == file_kind::regular && is_file_of_dcp(name)) parts.insert(folder);
+    if (!folder.empty() && one.kind == file_kind::regular && is_file_of_dcp(name))
+      parts.insert(folder);
   }
-  for (const found_file& one : found)
-    parts.erase(marked_by(one.path));
+  for (const found_file& one : found) {
+    const auto [folder, name] = split_last(one.path);
+    if (name == metadata_of_dcp && one.kind == file_kind::regular) parts.erase(folder);
+  }
   return {parts.begin(), parts.end()};
 }
 

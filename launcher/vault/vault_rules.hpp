@@ -10,6 +10,10 @@
 //
 // It is complete if its marker is there and none of its files is newer: an entry that is
 // overwritten without a new marker is incomplete. Entries are ordered by the time of their marker.
+//
+// Files of torch.distributed.checkpoint ("__3_0.distcp") are worth nothing without the `.metadata`
+// in their folder, however deep in the entry that is. Where ranks of several nodes save one
+// checkpoint together, only the coordinator's node gets it: what lies on the others is a part.
 #pragma once
 
 #include <compare>
@@ -88,10 +92,11 @@ struct entry {
 // The complete entries, oldest first.
 std::vector<entry> complete_entries(std::vector<found_file> found);
 
-// Folders right in the vault's own that hold files of torch.distributed.checkpoint and no marker.
-// Where ranks of several nodes save one together, only the coordinator's node gets its `.metadata`:
-// what lies on the others is a part of it, and what lies there is no more than that.
-std::vector<std::string> unmarked_parts(const std::vector<found_file>& found);
+// The folders that have a part of a checkpoint (above), or one that is still being written, sorted.
+std::vector<std::string> folders_of_parts(const std::vector<found_file>& found);
+
+// True for "out/step-1" and for "out/step-1/model" in "out/step-1".
+bool is_in(std::string_view path, std::string_view folder);
 
 // The memory that all of them occupy.
 std::uint64_t occupied_by(const std::vector<found_file>& found);

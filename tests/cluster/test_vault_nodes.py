@@ -249,22 +249,27 @@ def test_a_node_that_never_saves_holds_nobody_up(cluster, two):
     assert [a.wait(), b.wait()] == [0, 0]
 
 
-def save_part_of_dcp(cluster, rank, step):
+def save_part_of_dcp(cluster, rank, step, below=""):
     """Ranks of two nodes save one checkpoint in this way: only the coordinator writes the
-    .metadata."""
+    .metadata. A Trainer has it in a folder of its own, and each node marks the whole."""
     last = "touch $at/.metadata; " if rank == 0 else ""
-    cluster.order(rank, f"at=$DDPRUN_VAULT/step-{step}; mkdir -p $at; echo {step} > "
-                        f"$at/__{rank}_0.distcp; {last}say parted rank=$RANK step={step}")
+    mark = f"touch $DDPRUN_VAULT/step-{step}/.complete; " if below else ""
+    cluster.order(rank, f"at=$DDPRUN_VAULT/step-{step}{below}; mkdir -p $at; echo {step} > "
+                        f"$at/__{rank}_0.distcp; {last}{mark}say parted rank=$RANK step={step}")
     wait_for(f"rank {rank} to save its part of step {step}", lambda: any(
         (one.rank, one.step) == (str(rank), str(step)) for one in cluster.events("parted")))
 
 
+@pytest.mark.parametrize("below", ["", "/pytorch_model_fsdp_0"])
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_part_of_a_dcp_checkpoint_of_several_nodes_is_not_taken_for_the_whole(cluster, two,
-                                                                                is_lost):
+                                                                                is_lost, below):
     nodes, a, b = two
     for rank in (0, 1):
-        save_part_of_dcp(cluster, rank, 7)
+        save_part_of_dcp(cluster, rank, 7, below)
+    if below:
+        b.says(r"warning: vault: step-7 is not kept: step-7/pytorch_model_fsdp_0 has files of a "
+               r"DCP checkpoint and no .metadata")
     wait_for("node 0's on its disk", lambda: kept(cluster, "disk-node-a", 0) == ["step-7"])
     if is_lost:
         wait_for("the word of node 1", lambda: "node 1 saves, too" in a.err())
@@ -278,7 +283,7 @@ def test_a_part_of_a_dcp_checkpoint_of_several_nodes_is_not_taken_for_the_whole(
                r"is on node 0 alone: no node goes on from it. Save it to a folder")
     a.says(r"warning: vault: no entry is on every node that has saved one "
            r"\(nodes 0, 1\): the workers start without one")
-    cluster.order(0, "say left markers=$(ls -d $DDPRUN_VAULT/*/.metadata | wc -l)")
+    cluster.order(0, f"say left markers=$(ls -d $DDPRUN_VAULT/*{below}/.metadata | wc -l)")
     assert wait_for("rank 0 to look", lambda: cluster.events("left"))[0].markers == "0"
     cluster.finish(2)
     assert [a.wait(), b.wait()] == [0, 0]

@@ -95,6 +95,28 @@ def test_a_dcp_checkpoint_is_found_and_a_mark_of_ours_goes_before(vault, place):
     assert vault.newest() == str(place / "save-1")
 
 
+def test_a_part_of_a_dcp_checkpoint_is_neither_marked_nor_found(vault, place):
+    """As a Trainer saves with FSDP, on a node without the coordinator: without the .metadata what
+    its ranks have written is worth nothing."""
+    saved = place / "out" / "checkpoint-5"
+    save(saved / "trainer_state.json", 1)
+    save(saved / "optimizer_0" / "__2_0.distcp", 1)
+    save(saved / "optimizer_0" / ".metadata", 1)
+    save(saved / "pytorch_model_fsdp_0" / "__2_0.distcp", 1)
+    with pytest.warns(UserWarning) as told:
+        assert vault.mark("out/checkpoint-5") is False
+    assert [str(one.message) for one in told] == [
+        f"{saved} is not marked: {saved}/pytorch_model_fsdp_0 has files of a DCP checkpoint and no "
+        ".metadata: it is not yet written, or ranks of several nodes save it together (use a "
+        "folder that all of them share)"]
+    assert not [*place.rglob(".complete")]
+    save(saved / ".complete", 2, "")  # by other means
+    assert vault.newest() is None
+    save(saved / "pytorch_model_fsdp_0" / ".metadata", 1)
+    assert vault.newest() == str(saved)
+    assert vault.mark("out/checkpoint-5")
+
+
 def test_what_is_not_in_the_vault_is_not_marked(vault, place, tmp_path):
     save(tmp_path / "vault-of-another" / "state.pt", 1)
     for path in (tmp_path / "vault-of-another", "../vault-of-another", place, "."):

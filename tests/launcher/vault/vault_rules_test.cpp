@@ -79,17 +79,39 @@ TEST_CASE("the markers of DCP and of worker/snapshot are known where they are wh
   CHECK(snapshots[0].files.size() == 2);
 }
 
-TEST_CASE("files of DCP without a marker are a part, wherever the rest of it is", "[vault]") {
+TEST_CASE("files of DCP without the .metadata in their folder are a part", "[vault]") {
   const found_file part = file("step-1/__2_0.distcp", 1), other = file("step-1/__11_3.distcp", 1);
-  CHECK(unmarked_parts({part, other, folder("step-1", 1)}) == words{"step-1"});
-  CHECK(unmarked_parts({part, file("step-2/__0_0.distcp", 1)}) == words{"step-1", "step-2"});
-  for (const char* marker : {"step-1/.metadata", "step-1/.complete", "step-1.complete"})
-    CHECK(unmarked_parts({part, other, file(marker, 2)}).empty());
+  CHECK(folders_of_parts({part, other, folder("step-1", 1)}) == words{"step-1"});
+  CHECK(folders_of_parts({file("step-2/__0_0.distcp", 1), part}) == words{"step-1", "step-2"});
+  CHECK(folders_of_parts({file("out/checkpoint-5/model/__2_0.distcp", 1), part}) ==
+        words{"out/checkpoint-5/model", "step-1"});
+  CHECK(folders_of_parts({part, other, file("step-1/.metadata", 2)}).empty());
+  // Our markers say nothing of the rest of it.
+  for (const char* marker : {"step-1/.complete", "step-1.complete", "step-1/a/.metadata"})
+    CHECK(folders_of_parts({part, other, file(marker, 2)}) == words{"step-1"});
   for (const char* name :
        {"step-1/model.pt", "step-1/__0.distcp", "step-1/__a_0.distcp", "step-1/__0_.distcp",
-        "step-1/0_0.distcp", "step-1/__0_0.distcp.tmp", "__0_0.distcp", "out/step-1/__0_0.distcp"})
-    CHECK(unmarked_parts({file(name, 1)}).empty());
-  CHECK(unmarked_parts({folder("step-1/__0_0.distcp", 1)}).empty());
+        "step-1/0_0.distcp", "step-1/__0_0.distcp.tmp", "__0_0.distcp"})
+    CHECK(folders_of_parts({file(name, 1)}).empty());
+  CHECK(folders_of_parts({folder("step-1/__0_0.distcp", 1)}).empty());
+  CHECK(folders_of_parts({part, folder("step-1/.metadata", 2)}) == words{"step-1"});
+}
+
+// As a Trainer of transformers saves with FSDP, on a node without the coordinator.
+TEST_CASE("an entry with a part of a DCP checkpoint, however deep, is not kept", "[vault]") {
+  std::vector<found_file> found = {file("out/checkpoint-5/pytorch_model_fsdp_0/__2_0.distcp", 1),
+                                   file("out/checkpoint-5/optimizer_0/__2_0.distcp", 1),
+                                   file("out/checkpoint-5/optimizer_0/.metadata", 2),
+                                   file("out/checkpoint-5/trainer_state.json", 2),
+                                   file("out/checkpoint-5/.complete", 3)};
+  const auto complete = complete_entries(found);
+  REQUIRE(names(complete) == words{"out/checkpoint-5"});
+  CHECK(complete[0].problem.starts_with(
+      "out/checkpoint-5/pytorch_model_fsdp_0 has files of a DCP checkpoint and no .metadata: "));
+  found.push_back(file("out/checkpoint-5/pytorch_model_fsdp_0/.metadata", 2));
+  // Another one's part does not matter.
+  found.push_back(file("out/checkpoint-50/pytorch_model_fsdp_0/__2_0.distcp", 1));
+  CHECK(complete_entries(found)[0].problem.empty());
 }
 
 TEST_CASE("an entry within an entry is a part of it", "[vault]") {

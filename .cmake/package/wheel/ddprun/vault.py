@@ -9,10 +9,12 @@ Under another launcher, or without --vault, nothing is marked and nothing is fou
 """
 
 import os
+import re
 import warnings
 
 _MARKER = ".complete"
 _MARKER_OF_DCP = ".metadata"
+_FILE_OF_DCP = re.compile(r"__[0-9]+_[0-9]+\.distcp")
 
 
 def folder():
@@ -23,7 +25,8 @@ def folder():
 def mark(path):
     """Says that all of this entry is written: a file in the vault, or a folder. The path may be
     whole, or begin in the vault. Writing to it again later takes that back, until it is marked
-    again. Returns whether it is marked: what is not in the vault stays as it is."""
+    again. Returns whether it is marked: what is not in the vault stays as it is, and so does a
+    folder with a part of a DCP checkpoint, of which another node has the rest."""
     place = folder()
     if place is None:
         return False
@@ -34,6 +37,13 @@ def mark(path):
     is_folder = os.path.isdir(path)
     if not is_folder and not os.path.isfile(path):
         raise FileNotFoundError(f"{path} cannot be marked: there is no such file or folder")
+    parts = _parts_of_dcp(_files_below(path)) if is_folder else []
+    if parts:
+        warnings.warn(
+            f"{path} is not marked: {parts[0]} has files of a DCP checkpoint and no .metadata: it "
+            "is not yet written, or ranks of several nodes save it together (use a folder that "
+            "all of them share)", stacklevel=2)
+        return False
     marker = os.path.join(path, _MARKER) if is_folder else path + _MARKER
     with open(marker, "w"):
         pass
@@ -45,6 +55,22 @@ def _is_in_vault(path):
     place = folder()
     return place is not None and \
         os.path.realpath(path).startswith(os.path.realpath(place) + os.sep)
+
+
+def _files_below(folder):
+    return [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
+
+
+def _parts_of_dcp(paths):
+    """The folders of these files in which a DCP checkpoint lacks its .metadata."""
+    with_files, with_metadata = set(), set()
+    for path in paths:
+        parent, name = os.path.split(path)
+        if name == _MARKER_OF_DCP:
+            with_metadata.add(parent)
+        elif _FILE_OF_DCP.fullmatch(name):
+            with_files.add(parent)
+    return sorted(with_files - with_metadata)
 
 
 def newest():
@@ -61,26 +87,26 @@ def newest():
 def _complete(place):
     """(time of the marker, path) of each entry that is."""
     files = {}
-    for parent, _, names in os.walk(place):
-        for name in names:
-            path = os.path.join(parent, name)
-            try:
-                files[path] = os.lstat(path).st_mtime_ns
-            except FileNotFoundError:
-                pass  # removed meanwhile: it is an old one
+    for path in _files_below(place):
+        try:
+            files[path] = os.lstat(path).st_mtime_ns
+        except FileNotFoundError:
+            pass  # removed meanwhile: it is an old one
     marked = {}
     for path, time in files.items():
         entry = _entry_of(path, place)
         # Our own marker goes before a library's.
         if entry and (entry not in marked or os.path.basename(path) != _MARKER_OF_DCP):
             marked[entry] = time
+    parts = _parts_of_dcp(files)
     found = []
     for entry, time in marked.items():
         if any(entry.startswith(outer + os.sep) for outer in marked):
             continue  # a part of that one
         inside = [path for path in files
                   if path == entry or path.startswith(entry + os.sep)]
-        if inside and all(files[path] <= time for path in inside):
+        is_part = any(path == entry or path.startswith(entry + os.sep) for path in parts)
+        if inside and not is_part and all(files[path] <= time for path in inside):
             found.append((time, entry))
     return found
 
