@@ -65,6 +65,8 @@ std::string_view to_string(start_stage stage) {
       return "affinity";
     case start_stage::exec:
       return "exec";
+    case start_stage::spare:
+      return "spare";
   }
   return "unknown";
 }
@@ -72,6 +74,8 @@ std::string_view to_string(start_stage stage) {
 std::string start_failure::describe() const {
   std::string text(verb(stage));
   text += program;
+  if (stage == start_stage::spare)
+    return text + ": a spare worker that was to run it has ended before it began";
   if (stage == start_stage::directory) text += " in " + directory;
   text += ": ";
   text += std::strerror(error);

@@ -6,8 +6,8 @@
 
 namespace ddprun::launcher {
 
-// The stages from request to running program, in order. The child performs those from `session` on,
-// and reports the one that failed.
+// The stages from request to running program, in order. The child performs those from `session` to
+// `exec`, and reports the one that failed.
 enum class start_stage : int {
   find,         // no such program in PATH
   descriptors,  // the pipes, or the child's pidfd
@@ -19,6 +19,7 @@ enum class start_stage : int {
   directory,     // chdir
   affinity,      // to the CPUs of the request
   exec,
+  spare,  // none of these: the waiting process that was to run it ended before it began
 };
 
 std::string_view to_string(start_stage stage);

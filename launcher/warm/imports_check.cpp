@@ -21,10 +21,8 @@ void imports_check::forget() {
 
 void imports_check::begin() {
   if (!files_ || files_->size() == 0) return;
-  const time_point now = std::chrono::steady_clock::now();
   const bool is_of_these = looked_at_ == files_;
-  if (is_of_these && (task_.under_way() || now - asked_at_ < options_.valid)) return;
-  asked_at_ = now;
+  if (is_of_these && (task_.under_way() || options_.now() - answered_at_ < options_.valid)) return;
   looked_at_ = files_;
   task_.start(
       [files = files_, look = options_.look] { return look(*files); },
@@ -33,8 +31,8 @@ void imports_check::begin() {
         answer(changed->empty() ? "" : *changed + " has changed since the imports were made");
       });
   limit_timer_.expires_after(options_.limit);
-  limit_timer_.async_wait(while_alive(alive_.watch(), [this, now](error_code error) {
-    if (error || now != asked_at_ || !task_.under_way()) return;
+  limit_timer_.async_wait(while_alive(alive_.watch(), [this, look = ++looks_](error_code error) {
+    if (error || look != looks_ || !task_.under_way()) return;
     task_.cancel();
     answer("the files that were imported could not be looked at within " +
            ddprun::to_text(options_.limit));
@@ -43,9 +41,11 @@ void imports_check::begin() {
 
 void imports_check::answer(const std::string& why) {
   limit_timer_.cancel();
+  answered_at_ = options_.now();
+  const bool is_of_known = looked_at_ == files_;
   if (!why.empty()) looked_at_.reset();
   const answer_handler answered = answered_;  // it may destroy this
-  answered(why);
+  answered(why, is_of_known);
 }
 
 }  // namespace ddprun::launcher::warm

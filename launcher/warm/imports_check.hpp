@@ -17,6 +17,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,19 +28,23 @@ namespace ddprun::launcher::warm {
 class imports_check {
  public:
   struct options {
-    // From the question to the start of a worker: what was edited later may not have been seen.
+    // From the answer to the start of a worker: what was edited later was not seen. It does not
+    // count from the question, or a disk on which a look takes longer would never be looked at in
+    // time, and each start would wait for a second look.
     std::chrono::milliseconds valid{500};
     // Of a disk that does not answer.
     std::chrono::milliseconds limit{10'000};
     // On another thread; tests have their own.
     std::function<std::string(const imported_files&)> look = &imported_files::changed;
+    std::function<time_point()> now = [] { return std::chrono::steady_clock::now(); };
   };
-  // Empty: they are what they were. Else why a worker is to be started cold.
-  using answer_handler = std::function<void(const std::string& why)>;
+  // `why` empty: they are what they were. Else why a worker is to be started cold. `is_of_known`:
+  // the files that were looked at are still those of all spares.
+  using answer_handler = std::function<void(const std::string& why, bool is_of_known)>;
 
   imports_check(boost::asio::any_io_executor executor, options values, answer_handler answered);
 
-  // Those of all spares from now on; what was answered of others is worth nothing.
+  // Those of all spares from now on; what is answered of others says nothing of these.
   void know(imported_files files);
   void forget();
 
@@ -54,7 +59,8 @@ class imports_check {
   answer_handler answered_;
   std::shared_ptr<const imported_files> files_;
   std::shared_ptr<const imported_files> looked_at_;  // by the last look
-  time_point asked_at_{};
+  std::uint64_t looks_ = 0;
+  time_point answered_at_{};
   background_task<std::string> task_;
   boost::asio::steady_timer limit_timer_;
   lifetime alive_;

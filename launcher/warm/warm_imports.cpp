@@ -47,6 +47,7 @@ spawn_result warm_spawner::spawn_cold(const spawn_request& request, spawn_handle
   // and this life may import less.
   if (std::exchange(is_of_last_life_, false) && !is_ready_) begin_anew();
   if (zygote_ && !is_off_) tell("workers are started cold: no spare is ready");
+  if (check_.under_way()) is_complete_ = false;  // the list may be of files that have changed
   if (!is_to_be_recorded(request) || !make_record(request))
     return inner_.spawn(request, std::move(handlers));
   return inner_.spawn(record_->recorded(request), std::move(handlers));
@@ -59,6 +60,7 @@ bool warm_spawner::make_record(const spawn_request& request) {
     record_ = std::move(*record);
   }
   known_ = request;
+  is_recorded_in_look_ = check_.under_way();
   look_at_record(options_.look_pause);
   return true;
 }
@@ -259,17 +261,24 @@ void warm_spawner::let_spares_go() {
   }
 }
 
-// Forgets all that was learnt: the next cold start is recorded.
-void warm_spawner::begin_anew() {
+// The list stays, and is imported anew.
+void warm_spawner::forget_imports() {
   zygote_.reset();
   let_spares_go();
+  check_.forget();
+  loaded_bytes_ = 0;
+  is_ready_ = is_making_ = false;
+}
+
+// Forgets all that was learnt: the next cold start is recorded.
+void warm_spawner::begin_anew() {
+  forget_imports();
   look_timer_.cancel();
   record_.reset();
-  record_bytes_ = loaded_bytes_ = 0;
-  check_.forget();
+  record_bytes_ = 0;
   excluded_.clear();
   known_.reset();
-  is_complete_ = is_ready_ = is_making_ = is_of_last_life_ = false;
+  is_complete_ = is_of_last_life_ = false;
   failures_ = 0;
 }
 
@@ -293,10 +302,7 @@ memory_watch::events warm_spawner::memory_events() {
 // Frees memory, but keeps the list.
 void warm_spawner::make_room(const std::string& why) {
   const std::uint64_t held = zygote_ ? anonymous_memory(zygote_->pid()) : 0;
-  zygote_.reset();
-  let_spares_go();
-  is_ready_ = is_making_ = false;
-  loaded_bytes_ = 0;
+  forget_imports();
   // The zygote makes spares only if twice its own memory is left (ddprun_zygote_checks.py).
   memory_.await_room_for(3 * held);
   tell(why + ": no spare workers until there is room");

@@ -82,6 +82,8 @@ struct warm_spawner::worker : std::enable_shared_from_this<warm_spawner::worker>
   bool is_signalled = false;
   std::optional<order> waits;  // until what it has imported is looked at
   bool is_sent_cold = false;   // it is to execute its command, for what has been told
+  bool is_lost = false;        // its order did not reach it
+  spawn_request request;       // as long as its order may not have reached it
 };
 
 warm_spawner::warm_spawner(asio::any_io_executor executor, spawner& inner, guardian& guard,
@@ -92,7 +94,8 @@ warm_spawner::warm_spawner(asio::any_io_executor executor, spawner& inner, guard
       mux_(mux),
       options_(std::move(options)),
       say_(std::move(say)),
-      check_(executor_, options_.check, [this](const std::string& why) { take_check(why); }),
+      check_(executor_, options_.check,
+             [this](const std::string& why, bool is_of_known) { take_check(why, is_of_known); }),
       memory_(executor_, options_.memory, memory_events()),
       look_timer_(executor_),
       refill_timer_(executor_),
@@ -203,6 +206,7 @@ std::optional<spawned_child> warm_spawner::give(const spawn_request& request,
     await_report(given);
     if (is_held) {
       given->waits = std::move(order);
+      given->request = request;
       held_.push_back(given);
     } else {
       end_late(given);
@@ -220,28 +224,42 @@ void warm_spawner::check_imports() {
 }
 
 // Of what the spares have imported: empty if a cold start would import the same.
-void warm_spawner::take_check(const std::string& why_cold) {
-  if (!why_cold.empty()) {
+void warm_spawner::take_check(const std::string& why_cold, bool is_of_known) {
+  if (!why_cold.empty() && (is_of_known || !held_.empty()))
     tell("workers are started cold: " + why_cold);
-    begin_anew();
-  }
+  // What has been imported anew since is as good as a cold start, and so is what a worker that was
+  // started cold meanwhile imports.
+  const bool is_recorded = std::exchange(is_recorded_in_look_, false);
+  if (!why_cold.empty() && is_of_known) is_recorded ? forget_imports() : begin_anew();
   for (const auto& one : std::exchange(held_, {})) {
     const auto given = one.lock();
     if (!given || !given->waits) continue;
-    const worker::order order = *std::exchange(given->waits, std::nullopt);
+    worker::order order = *std::exchange(given->waits, std::nullopt);
     given->is_sent_cold = !why_cold.empty();
+    if (given->is_sent_cold) record_if_first(*given, order.work);
     given->began = std::chrono::steady_clock::now();
-    // One that has died meanwhile is about to be told as its worker.
-    if (order.send(why_cold)) inner_.signal_group(given->pid, SIGKILL);
+    given->is_lost = order.send(why_cold).failed();
+    if (given->is_lost) {  // it has died, and that is about to be told
+      inner_.signal_group(given->pid, SIGKILL);
+      continue;
+    }
+    given->request = {};
     end_late(given);
   }
+}
+
+// A spare that executes its command is a cold start, so it is learnt from as from any other.
+void warm_spawner::record_if_first(const worker& cold, unique_fd& work) {
+  if (record_ || !is_to_be_recorded(cold.request) || !make_record(cold.request)) return;
+  auto recorded = make_memory_file("ddprun-work", work_of(record_->recorded(cold.request), {}, {}));
+  if (recorded) work = std::move(*recorded);
 }
 
 void warm_spawner::await_report(const std::shared_ptr<worker>& given) {
   given->report.async_wait(
       asio::posix::stream_descriptor::wait_read,
       while_alive(std::weak_ptr(given), [this, &told = *given](error_code error) {
-        if (error) return;
+        if (error || told.is_lost) return;
         if (read_report(told) != report_state::over) return await_report(told.shared_from_this());
         take_report(told);
         // Moved out: the handler may destroy the spawner.
@@ -286,6 +304,19 @@ void warm_spawner::take_report(worker& given) {
 void warm_spawner::child_ended(pid_t pid, exit_status status) {
   if (const auto found = workers_.find(pid); found != workers_.end()) {
     const std::shared_ptr<worker> over = found->second;
+    // No line of the script has run, and nothing of it is left: a spare is what has ended. One that
+    // we have signalled has ended as its worker was to.
+    if ((over->waits || over->is_lost) && !over->is_signalled) {
+      workers_.erase(found);
+      inner_.reap(pid);
+      spare_ended(status);
+      start_failure why;
+      why.stage = start_stage::spare;
+      why.error = EAGAIN;
+      why.program = over->request.argv.front();
+      if (over->handlers.failed) over->handlers.failed(why);
+      return;
+    }
     if (over->report.is_open()) {
       // The worker's end of the pipe is closed, but a process that it has left may hold it open.
       while (read_report(*over) == report_state::more) {
@@ -302,6 +333,10 @@ void warm_spawner::child_ended(pid_t pid, exit_status status) {
   guardian_.remove(pid);
   std::erase_if(spares_, [pid](const spare& one) { return one.pid == pid; });
   if (let_go_.erase(pid) != 0) return;
+  spare_ended(status);
+}
+
+void warm_spawner::spare_ended(exit_status status) {
   if (status.signal == SIGKILL) options_.killed();
   lack_spare("spare workers end by themselves: " + status.describe());
 }
@@ -310,7 +345,6 @@ void warm_spawner::judge_early_end(const worker& over, exit_status status) {
   const bool is_early = std::chrono::steady_clock::now() - over.began < early;
   // A worker that we signalled, or that was started cold after all, proves nothing.
   if (status.success() || !is_early || over.is_signalled || !over.cold_because.empty()) return;
-  if (over.waits) return;  // it has not begun
   if (suspicion_ || is_off_) return;
   cold_comparison::events events;
   events.is_script = [this] { suspicion_.reset(); };

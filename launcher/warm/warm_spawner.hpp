@@ -8,7 +8,8 @@
 // round waits for that: without a spare, or if anything differs from what the zygote has seen
 // (ddprun_zygote.py), a worker is started cold; a spare that does not begin is killed.
 // Spares that have imported a file which has changed since are let go as a round ends, or with the
-// first start after it (imports_check.hpp).
+// first start after it (imports_check.hpp). The start of a spare that dies meanwhile has failed for
+// a lack that passes (start_stage::spare): whoever asked for the worker asks again.
 //
 // The zygote and the spares are the first to go when memory gets short: they are ended early
 // (memory_watch.hpp), and the OOM killer prefers them (ddprun_process.py). They are made again when
@@ -112,13 +113,15 @@ class warm_spawner final : public spawner {
   bool may_be_warm(const spawn_request& request);
   std::optional<spawned_child> give(const spawn_request& request, const spawn_handlers& handlers);
   void check_imports();
-  void take_check(const std::string& why_cold);
+  void take_check(const std::string& why_cold, bool is_of_known);
+  void record_if_first(const worker& cold, unique_fd& work);
   void await_report(const std::shared_ptr<worker>& given);
   enum class report_state { more, open, over };
   report_state read_report(worker& given);
   void take_report(worker& given);
   void end_late(const std::shared_ptr<worker>& given);
   void child_ended(pid_t pid, exit_status status);
+  void spare_ended(exit_status status);
   void judge_early_end(const worker& over, exit_status status);
   spawn_result spawn_cold(const spawn_request& request, spawn_handlers handlers);
 
@@ -139,6 +142,7 @@ class warm_spawner final : public spawner {
   void refill_later();
   void lack_spare(const std::string& why);
   void let_spares_go();
+  void forget_imports();
   void begin_anew();
   void give_up(const std::string& why);
   void turn_off(const std::string& why);
@@ -155,6 +159,7 @@ class warm_spawner final : public spawner {
 
   std::optional<recording> record_;     // of the imports of the first worker
   std::uint64_t record_bytes_ = 0;      // at the last look
+  bool is_recorded_in_look_ = false;    // a cold worker writes to it, begun during the newest look
   std::uint64_t loaded_bytes_ = 0;      // of the list that the zygote was told to read
   std::optional<spawn_request> known_;  // the recorded worker
   std::set<std::string> excluded_;      // modules that must not be imported ahead

@@ -1,4 +1,5 @@
 // Files that spares have imported, and that may have changed since.
+#include "launcher/warm/memory_file.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/warm_fixture.hpp"
@@ -25,6 +26,42 @@ std::function<std::string(const warm::imported_files&)> waits_for(std::promise<v
     return std::string();
   };
 }
+
+// The same, with what it answers.
+std::function<std::string(const warm::imported_files&)> hears(std::promise<std::string>& answers) {
+  return [waits = answers.get_future().share()](const warm::imported_files&) {
+    const std::string changed = waits.get();
+    return changed;
+  };
+}
+
+exit_status by_kill() {
+  exit_status status;
+  status.signal = SIGKILL;
+  return status;
+}
+
+// A worker that is started with this spare, and what is told of it.
+struct started_worker {
+  started_worker(warm_fixture& fixture, pid_t spare) {
+    spawn_handlers called;
+    called.executed = [this] { has_executed = true; };
+    called.failed = [this](const start_failure& why) { failed = why; };
+    called.ended = [this, &warm = fixture.warm](pid_t pid, exit_status status) {
+      ended = status;
+      warm.reap(pid);
+    };
+    const auto started = fixture.warm.spawn(fixture.worker(), std::move(called));
+    REQUIRE(started.has_value());
+    CHECK(started->pid == spare);
+  }
+  started_worker(const started_worker&) = delete;
+  started_worker& operator=(const started_worker&) = delete;
+
+  bool has_executed = false;
+  std::optional<start_failure> failed;
+  std::optional<exit_status> ended;
+};
 
 }  // namespace
 
@@ -119,28 +156,140 @@ TEST_CASE("imports on a disk that does not answer cost a cold start, and one lin
   answers.set_value();
 }
 
-TEST_CASE("a spare that dies while its imports are looked at is a worker that has died") {
+TEST_CASE("a disk that is slow to answer has answered for the start that follows at once") {
+  const temporary_folder folder;
+  warm::warm_options options = warm_fixture::quick();
+  const auto seconds = std::make_shared<std::atomic<int>>(0);
+  const auto looks = std::make_shared<std::atomic<int>>(0);
+  options.check.now = [seconds] { return time_point(std::chrono::seconds(*seconds)); };
+  options.check.look = [seconds, looks](const warm::imported_files&) {
+    *seconds += 3;
+    ++*looks;
+    return std::string();
+  };
+  warm_fixture fixture(std::move(options));
+  const waiting_child child;
+  const pid_t worker = fixture.start();
+  fixture.get_spare(child, folder.file("module.py", "old", 0600));
+  fixture.warm.signal_group(worker, SIGTERM);
+  fixture.run_until([&] { return !fixture.warm.looks_at_imports(); });
+  SECTION("at once") {
+    CHECK(fixture.start() == child.pid);
+    CHECK(fixture.sent_to_spare() == "work");
+    CHECK(looks->load() == 1);
+  }
+  SECTION("a second later") {
+    ++*seconds;
+    CHECK(fixture.start() == child.pid);
+    CHECK(fixture.sent_to_spare().empty());
+    fixture.run_until([&] { return fixture.sent_to_spare() == "work"; });
+    CHECK(looks->load() == 2);
+  }
+}
+
+TEST_CASE("a spare that dies while its imports are looked at is a start that may be repeated") {
   const temporary_folder folder;
   warm::warm_options options = warm_fixture::quick();
   std::promise<void> answers;
   options.check.look = waits_for(answers);
+  int killed = 0;
+  options.killed = [&killed] { ++killed; };
   warm_fixture fixture(std::move(options));
-  const waiting_child child;
+  const waiting_child child, other;
   fixture.start();
   fixture.get_spare(child, folder.file("module.py", "old", 0600));
-  std::optional<exit_status> ended;
-  spawn_handlers called;
-  called.ended = [&](pid_t pid, exit_status status) {
-    ended = status;
-    fixture.warm.reap(pid);
-  };
-  REQUIRE(fixture.warm.spawn(fixture.worker(), called)->pid == child.pid);
-  exit_status by_kill;
-  by_kill.signal = SIGKILL;
-  fixture.end(child.pid, by_kill);
-  REQUIRE(ended);
-  CHECK(ended->signal == SIGKILL);
-  answers.set_value();
+  started_worker worker(fixture, child.pid);
+  CHECK(fixture.order() == "spare");
+  SECTION("by itself: the next one takes its place") {
+    fixture.end(child.pid, by_kill());
+    CHECK(killed == 1);
+    REQUIRE(worker.failed);
+    CHECK(worker.failed->stage == start_stage::spare);
+    CHECK(is_shortage(worker.failed->error));
+    CHECK(worker.failed->describe() ==
+          "cannot start python: a spare worker that was to run it has ended before it began");
+    CHECK_FALSE(worker.has_executed);
+    CHECK_FALSE(worker.ended);
+    fixture.make_spare(other);
+    fixture.run_until([&] { return fixture.warm.waiting() == 1; });
+    started_worker next(fixture, other.pid);
+    answers.set_value();
+    fixture.run_until([&] { return fixture.sent_to_spare() == "work"; });
+  }
+  SECTION("unseen: its order does not reach it") {
+    fixture.theirs.back().reset();
+    answers.set_value();
+    fixture.run_until([&] {
+      fixture.under.fake.deliver();
+      return worker.failed.has_value();
+    });
+    CHECK(worker.failed->stage == start_stage::spare);
+    CHECK_FALSE(worker.has_executed);
+    CHECK_FALSE(worker.ended);
+  }
+  SECTION("since its worker is stopped") {
+    fixture.warm.signal_group(child.pid, SIGKILL);
+    fixture.run_until([&] { return !fixture.under.fake.deliver(); });
+    CHECK_FALSE(worker.failed);
+    REQUIRE(worker.ended);
+    CHECK(worker.ended->signal == SIGKILL);
+    CHECK(killed == 0);
+    answers.set_value();
+    fixture.run_until([&] { return !fixture.warm.looks_at_imports(); });
+    CHECK(fixture.sent_to_spare().empty());
+  }
+}
+
+TEST_CASE("a first worker that waits for a look, and is then started cold, is learnt from") {
+  const temporary_folder folder;
+  warm::warm_options options = warm_fixture::quick();
+  std::promise<std::string> answers;
+  options.check.look = hears(answers);
+  warm_fixture fixture(std::move(options));
+  const waiting_child child, next;
+  fixture.start();
+  const std::string path = folder.file("module.py", "old", 0600);
+  fixture.get_spare(child, path);
+  CHECK(fixture.start() == child.pid);
+  CHECK(fixture.order() == "spare");
+  answers.set_value("numpy.py");
+  std::optional<net::packet> sent;
+  fixture.run_until([&] {
+    auto read = net::receive_packet(fixture.theirs.back().get());
+    if (read && !read->text.empty()) sent = std::move(*read);
+    return sent.has_value();
+  });
+  CHECK(sent->text == "work numpy.py has changed since the imports were made");
+  REQUIRE(sent->descriptors.size() == 4);
+  const std::string work = warm::text_of(sent->descriptors.front());
+  CHECK(work.find(std::string("\0PYTHONPATH=/proc/", 18)) != std::string::npos);
+  fixture.get_spare(next, path);
+}
+
+TEST_CASE("what a cold worker imports while files are looked at is kept, whatever has changed") {
+  const temporary_folder folder;
+  warm::warm_options options = warm_fixture::quick();
+  std::promise<std::string> answers;
+  options.check.look = hears(answers);
+  warm_fixture fixture(std::move(options));
+  const waiting_child child, next;
+  const pid_t worker = fixture.start();
+  const std::string path = folder.file("module.py", "old", 0600);
+  fixture.get_spare(child, path);
+  SECTION("its Python is another one") {
+    fixture.warm.signal_group(worker, SIGTERM);
+    fixture.python = "/another/python";
+    CHECK(fixture.start() != child.pid);
+    fixture.import_modules(1);
+  }
+  SECTION("its spare has died") {
+    started_worker held(fixture, child.pid);
+    CHECK(fixture.order() == "spare");
+    fixture.end(child.pid, by_kill());
+    CHECK(fixture.start() != child.pid);
+  }
+  CHECK(fixture.warm.looks_at_imports());
+  answers.set_value("numpy.py");
   fixture.run_until([&] { return !fixture.warm.looks_at_imports(); });
-  CHECK(fixture.sent_to_spare().empty());
+  fixture.get_spare_of_list(next, path);
 }

@@ -139,6 +139,9 @@ struct warm_fixture {
   // A spare that has imported this file waits.
   void get_spare(const waiting_child& child, const std::string& path) {
     import_modules(1);
+    get_spare_of_list(child, path);
+  }
+  void get_spare_of_list(const waiting_child& child, const std::string& path) {
     CHECK(order() == "load");
     have_imported(path);
     answer("ready 1 ");
