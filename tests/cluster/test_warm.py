@@ -98,7 +98,8 @@ def test_a_warm_worker_is_what_a_cold_one_is(cluster, python, form, monkeypatch)
     cluster.nothing_left()
 
 
-@pytest.mark.parametrize("how", ["exit", "text", "raise", "hook", "signal", "thread"])
+@pytest.mark.parametrize("how", ["exit", "text", "raise", "breakpoint", "hook", "signal",
+                                 "thread"])
 def test_a_warm_worker_ends_as_a_cold_one(cluster, python, how):
     jobs = [run_twice(cluster, how, [PROBE], "same", warm, python, workers=1)
             for warm in ("off", "auto")]

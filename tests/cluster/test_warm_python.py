@@ -67,7 +67,8 @@ def test_settings_of_python_by_its_variables_are_the_same(make_agent, tmp_path):
     assert ends[1] == ends[0] and "Fatal Python error: Segmentation fault" in ends[0].err
 
 
-@pytest.mark.parametrize("how", ["exit", "text", "raise", "hook", "signal", "thread"])
+@pytest.mark.parametrize("how", ["exit", "text", "raise", "breakpoint", "hook", "signal",
+                                 "thread"])
 def test_a_script_ends_as_it_does(make_agent, tmp_path, how):
     (tmp_path / "go").touch()
     agent = make_agent([PROBE, how, "probe"])

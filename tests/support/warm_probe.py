@@ -201,6 +201,8 @@ def main():
         sys.exit("a text on standard error")
     if how == "raise":
         raise FloatingPointError("the loss is NaN")
+    if how == "breakpoint":
+        breakpoint()  # there is nothing on standard input
     if how == "hook":
         sys.excepthook = lambda kind, value, trace: print("hook:", kind.__name__, value)
         raise FloatingPointError("the loss is NaN")
