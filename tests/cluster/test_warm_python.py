@@ -80,6 +80,21 @@ def test_a_script_ends_as_it_does(make_agent, tmp_path, how):
     assert cold.status == {"exit": 7, "thread": 0, "signal": -signal.SIGSEGV}.get(how, 1)
 
 
+def test_what_a_script_has_imported_is_known_though_it_was_killed(make_agent, tmp_path):
+    agent = make_agent([script_of(tmp_path, """
+        import decimal
+        import os
+        import sched
+        import signal
+        print("warm", is_warm, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)])
+    ended = agent.cold(is_recorded=True)
+    assert (ended.status, ended.out) == (-signal.SIGKILL, "warm False\n"), ended
+    assert agent.load().startswith("ready ")
+    assert agent.warm().out == "warm True\n"
+
+
 def test_a_list_that_is_wrong_imports_nothing_that_is_not_installed(make_agent, packages, tmp_path):
     """Anything may have written it, because it lies in the user's cache."""
     own = tmp_path / "own"
