@@ -20,6 +20,8 @@ arguments parse_arguments(int count, char** values) {
       "are, and goes on from its newest snapshot when it is started again.");
   line.number("EPOCHS", made.loop.epochs, "epochs in all", 1);
   line.number("SNAPSHOT_INTERVAL", made.loop.save.epochs, "epochs between two snapshots", 1);
+  line.number("--vault-steps", made.loop.save.vault_steps,
+              "steps between two snapshots in memory, with ddprun --vault; 0: none");
   line.text("--data", made.data, "the digits; $DDPRUN_DIGITS says it too");
   line.text("--snapshot-dir", made.loop.folder, "where snapshots are kept; the same for all nodes");
   line.text("--metrics", made.loop.metrics,

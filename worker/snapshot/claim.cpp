@@ -53,6 +53,7 @@ struct claiming {
   const std::string& folder;
   const claimant& who;
   const message_handler& on_message;
+  std::uint64_t elsewhere;
 
   std::string path(const std::string& name) const { return folder + "/" + name; }
 
@@ -91,7 +92,7 @@ struct claiming {
         generation_max = std::max(generation_max, order->generation);
       }
     }
-    generation_max = std::max(generation_max, claim_max);
+    generation_max = std::max({generation_max, claim_max, elsewhere});
     if (auto error = check_holder(claim_max)) return error;
     if (generation_max == generation_limit) {
       return say(errc::limit_reached, "snapshot folder " + folder +
@@ -137,8 +138,9 @@ bool has_vanished(const error_code& error) {
 }
 
 result<std::uint64_t> claim_folder(file_system& files, const std::string& folder,
-                                   const claimant& who, const message_handler& on_message) {
-  const claiming attempt{files, folder, who, on_message};
+                                   const claimant& who, const message_handler& on_message,
+                                   std::uint64_t elsewhere) {
+  const claiming attempt{files, folder, who, on_message, elsewhere};
   if (auto error = make_folders(files, folder)) {
     return attempt.say(error, "cannot make the snapshot folder " + folder);
   }

@@ -24,9 +24,11 @@ struct claimant {
 };
 
 // Creates the folder if needed, and claims it. Refused if a newer round of the same instance has
-// claimed it. Removes earlier claims. Returns the generation.
+// claimed it. Removes earlier claims. Returns the generation, which is greater than `elsewhere`,
+// that of snapshots that are kept in another place.
 result<std::uint64_t> claim_folder(file_system& files, const std::string& folder,
-                                   const claimant& who, const message_handler& on_message);
+                                   const claimant& who, const message_handler& on_message,
+                                   std::uint64_t elsewhere = 0);
 
 // Refused if the folder was claimed after `generation`.
 error_code check_claim(file_system& files, const std::string& folder, std::uint64_t generation,

@@ -46,8 +46,17 @@ std::optional<claimant> parse_mark(std::string_view text) {
 
 }  // namespace
 
+void snapshot_history::consider_vault(std::string folder, std::set<snapshot_order> held) {
+  vault_ = std::move(folder);
+  in_vault_ = std::move(held);
+}
+
+std::string snapshot_history::place_of(snapshot_order order) const {
+  return (is_in_vault(order) ? vault_ : folder_) + "/" + snapshot_name(order);
+}
+
 result<manifest> snapshot_history::look_at(snapshot_order order, std::string& why) const {
-  const std::string place = path(snapshot_name(order));
+  const std::string place = place_of(order);
   const auto none = [&](const error_code& error) {
     why = error.message();
     const bool is_none = is_system_error(error, ENOENT) || is_system_error(error, ENOTDIR);
@@ -81,7 +90,7 @@ result<manifest> snapshot_history::look_at(snapshot_order order, std::string& wh
 // listed, the snapshot is not distrusted.
 std::size_t snapshot_history::failures_after(const snapshot_info& info) const {
   if (!options_.distrust || !info.tells_progress) return 0;
-  const std::string place = path(snapshot_name({info.generation, info.step}));
+  const std::string place = place_of({info.generation, info.step});
   const auto names = files_->list(place);
   if (!names) return 0;
   std::map<std::uint64_t, claimant, std::greater<>> jobs;  // by generation, newest first
@@ -113,8 +122,7 @@ void snapshot_history::tell_of_older_rounds(const manifest& taken,
   for (const auto other : all) {
     if (other.generation < taken.info.generation && other.step > taken.info.step) {
       on_message_("snapshot " + path(snapshot_name(other)) +
-                  " skipped: an older round left it; the newest is " +
-                  path(snapshot_name(taken.order())));
+                  " skipped: an older round left it; the newest is " + place_of(taken.order()));
     }
   }
 }
@@ -122,7 +130,7 @@ void snapshot_history::tell_of_older_rounds(const manifest& taken,
 void snapshot_history::tell_of_distrust(const snapshot_info& distrusted, std::size_t failures,
                                         const snapshot_info& taken) const {
   const auto name_of = [&](const snapshot_info& info) {
-    return path(snapshot_name({info.generation, info.step}));
+    return place_of({info.generation, info.step});
   };
   std::string text = "snapshot " + name_of(distrusted) + " is distrusted, because " +
                      text_of_failures(failures) + ": resuming from " + name_of(taken);
@@ -132,6 +140,28 @@ void snapshot_history::tell_of_distrust(const snapshot_info& distrusted, std::si
   on_message_(text);
 }
 
+// errc::not_found: it is none, or is skipped.
+result<manifest> snapshot_history::candidate(snapshot_order order) {
+  std::string why;
+  if (is_in_vault(order)) {
+    auto found = look_at(order, why);
+    if (found) return found;
+    skip(order, why);  // the folder may have it, too
+  }
+  if (skipped_.contains(order)) return errc::not_found;
+  auto found = look_at(order, why);
+  if (found) {
+    known_.insert(order);
+  } else if (found.error() == errc::damaged) {
+    skip(order, why);
+    return errc::not_found;
+  } else if (found.error() != errc::not_found) {
+    on_message_("snapshot " + place_of(order) + " cannot be read: " + why +
+                "; start again when it can be, or move it away to resume from the one before it");
+  }
+  return found;
+}
+
 result<std::optional<manifest>> snapshot_history::newest() {
   const auto names = files_->list(folder_);
   if (!names) {
@@ -139,25 +169,14 @@ result<std::optional<manifest>> snapshot_history::newest() {
     return names.error();
   }
   const auto orders = newest_first(*names);
+  std::set<snapshot_order, std::greater<>> candidates(orders.begin(), orders.end());
+  candidates.insert(in_vault_.begin(), in_vault_.end());
   std::optional<std::pair<manifest, std::size_t>> distrusted;  // the newest, and its failures
-  std::size_t damaged = skipped_.size();
-  for (const auto order : orders) {
-    if (skipped_.contains(order)) continue;
-    std::string why;
-    auto found = look_at(order, why);
-    const std::string place = path(snapshot_name(order));
+  for (const auto order : candidates) {
+    auto found = candidate(order);
     if (!found && found.error() == errc::not_found) continue;
-    if (!found && found.error() == errc::damaged) {
-      skip(order, why);
-      ++damaged;
-      continue;
-    }
-    if (!found) {
-      on_message_("snapshot " + place + " cannot be read: " + why +
-                  "; start again when it can be, or move it away to resume from the one before it");
-      return found.error();
-    }
-    known_.insert(order);
+    if (!found) return found.error();
+    const std::string place = place_of(order);
     const std::size_t failures = failures_after(found->info);
     if (failures >= distrusted_after) {
       known_.erase(order);
@@ -178,12 +197,12 @@ result<std::optional<manifest>> snapshot_history::newest() {
   }
   if (distrusted) {
     const auto order = distrusted->first.order();
-    known_.insert(order);
-    on_message_("snapshot " + path(snapshot_name(order)) + " is taken again, though " +
+    if (!is_in_vault(order)) known_.insert(order);
+    on_message_("snapshot " + place_of(order) + " is taken again, though " +
                 text_of_failures(distrusted->second) + ": there is no other");
     return std::optional<manifest>(std::move(distrusted->first));
   }
-  if (damaged != 0) {
+  if (!skipped_.empty()) {
     on_message_("no snapshot in " + folder_ +
                 " can be read; to begin from the start, move the damaged ones away");
     return make_error_code(errc::damaged);
@@ -199,14 +218,15 @@ result<std::optional<manifest>> snapshot_history::newest() {
 }
 
 void snapshot_history::skip(snapshot_order order, const std::string& why) {
-  on_message_("snapshot " + path(snapshot_name(order)) + " skipped: " + why);
+  on_message_("snapshot " + place_of(order) + " skipped: " + why);
+  if (in_vault_.erase(order) != 0) return;
   skipped_.insert(order);
   if (known_.erase(order) != 0) bad_.insert(order);
 }
 
 error_code snapshot_history::mark_resumed(const snapshot_info& info) {
   if (!options_.distrust || !info.tells_progress) return {};
-  const std::string place = path(snapshot_name({info.generation, info.step}));
+  const std::string place = place_of({info.generation, info.step});
   const std::string mark = place + "/" + resumed_name(generation_);
   auto error =
       write_whole(*files_, mark,
@@ -218,7 +238,7 @@ error_code snapshot_history::mark_resumed(const snapshot_info& info) {
 
 // A mark that cannot be removed only means that the snapshot may be distrusted too early.
 void snapshot_history::trust(snapshot_order order) {
-  const std::string place = path(snapshot_name(order));
+  const std::string place = place_of(order);
   const auto names = files_->list(place);
   if (!names) return;
   for (const auto& name : *names) {

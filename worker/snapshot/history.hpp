@@ -62,6 +62,12 @@ class snapshot_history {
         options_(options),
         on_message_(std::move(on_message)) {}
 
+  // Also considers these snapshots, which all ranks have in their vaults (vault_tier.hpp); this
+  // rank's are in that folder. If a snapshot is in both places, that of the vault is taken. What is
+  // damaged there is skipped, and never an error. Call it after leftovers().
+  void consider_vault(std::string folder, std::set<snapshot_order> held);
+  bool is_in_vault(snapshot_order order) const { return in_vault_.contains(order); }
+
   // The newest complete snapshot, or none. A distrusted one is only taken if there is no other. It
   // looks at manifests and file names only: if a rank finds its own file damaged, call skip() and
   // then newest() again.
@@ -94,6 +100,8 @@ class snapshot_history {
 
  private:
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string place_of(snapshot_order order) const;
+  result<manifest> candidate(snapshot_order order);
   // Reads and checks the manifest; `why` says what is wrong. not_found: it was never finished.
   result<manifest> look_at(snapshot_order order, std::string& why) const;
   bool is_unfinished(snapshot_order order) const;
@@ -116,6 +124,8 @@ class snapshot_history {
   std::uint64_t generation_;
   history_options options_;
   message_handler on_message_;
+  std::string vault_;  // its folder; empty: not considered
+  std::set<snapshot_order> in_vault_;
   std::set<snapshot_order> skipped_;
   std::set<snapshot_order> known_;  // written by us, or with a manifest that we have read
   std::set<snapshot_order> bad_;    // of these, the ones that no job may resume from

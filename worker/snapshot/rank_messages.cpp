@@ -139,6 +139,7 @@ std::string to_text(const choice_word& word) {
   const auto& made = std::get<choice>(word);
   json text{{"generation", made.generation}};
   if (made.from) text["from"] = {made.from->generation, made.from->step};
+  if (made.is_in_vault) text["in_vault"] = true;
   if (!made.going.empty()) text["going"] = json_of(made.going);
   return dump(text);
 }
@@ -152,6 +153,7 @@ choice_word parse_choice(std::string_view text) {
                                  word["from"].at(1).get<std::uint64_t>()};
     }
     made.going = orders_in(word, "going");
+    made.is_in_vault = word.value("in_vault", false);
     return made;
   });
 }

@@ -69,6 +69,7 @@ struct choice {
   std::uint64_t generation = 0;        // of the round that begins
   std::optional<snapshot_order> from;  // none: start from the beginning
   std::vector<snapshot_order> going;   // unfinished; each rank removes its own files
+  bool is_in_vault = false;            // of each node: vault_tier.hpp
 };
 using choice_word = std::variant<choice, failure>;
 std::string to_text(const choice_word& word);

@@ -3,6 +3,7 @@
 #include "worker/snapshot/handing_on.hpp"
 #include "worker/snapshot/reading.hpp"
 #include "worker/snapshot/sharded_tensors.hpp"
+#include "worker/snapshot/vault_tier.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -106,7 +107,8 @@ class part_of_snapshot {
   // An emergency snapshot has no rank's own state. If the number of ranks has changed, only the
   // program can decide how to distribute it.
   bool has_own() const {
-    return !content().info.is_emergency && content().files.size() == here_.world_size;
+    return here_.takes_own && !content().info.is_emergency &&
+           content().files.size() == here_.world_size;
   }
   bool wants_pieces() const { return content().has_pieces && !has_own(); }
   // The current rank that reads a file of the saved ranks. Each retry moves on to the next rank.
@@ -235,23 +237,29 @@ class meeting {
 
   std::variant<agreement, failure> lead() {
     last_line said(here_.on_message);
-    const auto generation = claim_folder(here_.files, here_.folder, here_.who, said.handler());
+    if (auto lost = meet_in_vault()) return stop_all(0, *lost);
+    const auto generation =
+        claim_folder(here_.files, here_.folder, here_.who, said.handler(),
+                     here_.vault == nullptr ? 0 : here_.vault->generation_max());
     if (!generation) return stop_all(0, {generation.error(), said.take()});
     agreed_.generation = *generation;
     said.hand_on();
     snapshot_history history(here_.files, here_.folder, here_.who, *generation, here_.history,
                              said.handler());
     auto leftovers = history.leftovers();
+    if (uses_vault()) history.consider_vault(here_.vault->folder(), held_in_vault());
     for (std::size_t attempt = 0;; ++attempt) {
       const auto newest = history.newest();
       if (!newest) return stop_all(attempt, {newest.error(), said.take()});
       said.hand_on();
       choice made{agreed_.generation, std::nullopt, std::exchange(leftovers, {})};
       if (*newest) made.from = (*newest)->order();
+      made.is_in_vault = made.from && history.is_in_vault(*made.from);
       if (auto lost = announce(choice_topic(attempt), to_text(choice_word(made)))) return *lost;
       history.remove_rest(made.going);
       if (!made.from) break;
-      part_of_snapshot part(here_, path(*made.from));
+      choose(made);
+      part_of_snapshot part(*place_, path(*made.from));
       std::string topic;
       const auto wrong = everybody_takes(attempt, *made.from, part, topic);
       if (wrong && wrong->code != errc::damaged) return stop_reading(topic, *wrong);
@@ -263,7 +271,7 @@ class meeting {
       }
       if (auto lost = announce(topic, to_text(reading_word{wrong, {}}))) return *lost;
       if (!wrong) break;
-      agreed_.from.reset();
+      give_up(*made.from);
       history.skip(*made.from, wrong->text);
       said.hand_on();
     }
@@ -274,6 +282,7 @@ class meeting {
   }
 
   std::variant<agreement, failure> follow() {
+    if (auto lost = meet_in_vault()) return *std::move(lost);
     for (std::size_t attempt = 0;; ++attempt) {
       const auto text = ranks_.announcement(choice_topic(attempt));
       if (!text)
@@ -286,17 +295,56 @@ class meeting {
       for (const auto order : made.going)
         remove_own_file(here_.files, here_.folder, order, here_.rank);
       if (!made.from) return std::move(agreed_);
-      part_of_snapshot part(here_, path(*made.from));
+      choose(made);
+      part_of_snapshot part(*place_, path(*made.from));
       auto wrong = read_with_others(attempt, *made.from, part);
       if (!wrong) wrong = finish_with_others(attempt, *made.from, part);
       if (!wrong) return std::move(agreed_);
       if (wrong->code != errc::damaged) return *std::move(wrong);
-      agreed_.from.reset();
+      give_up(*made.from);
     }
   }
 
  private:
-  std::string path(snapshot_order order) const { return here_.folder + "/" + snapshot_name(order); }
+  std::string path(snapshot_order order) const {
+    return place_->folder + "/" + snapshot_name(order);
+  }
+
+  std::optional<failure> meet_in_vault() {
+    return here_.vault == nullptr ? std::nullopt : here_.vault->meet(ranks_);
+  }
+  bool uses_vault() const { return here_.vault != nullptr && here_.vault->is_used(); }
+  std::set<snapshot_order> held_in_vault() const {
+    std::set<snapshot_order> held;
+    for (const auto& [order, has_own] : here_.vault->held())
+      held.insert(order);
+    return held;
+  }
+  // In the vault a node's ranks have a snapshot of their own, as if there were no others.
+  void choose(const choice& made) {
+    place_.emplace(here_);
+    is_in_vault_ = made.is_in_vault && uses_vault();
+    if (!is_in_vault_) return;
+    place_->folder = here_.vault->folder();
+    place_->rank = here_.local_rank;
+    place_->world_size = here_.local_world_size;
+    place_->broadcast = nullptr;
+    const auto held = here_.vault->held().find(*made.from);
+    place_->takes_own = held != here_.vault->held().end() && held->second;
+  }
+  void give_up(snapshot_order order) {
+    agreed_.from.reset();
+    if (is_in_vault_) here_.vault->forget(order);
+  }
+  // Whatever is wrong with it there, the next one is tried: a vault never stops a job.
+  reading_word read(part_of_snapshot& part, snapshot_order order,
+                    const std::vector<std::uint32_t>& for_others) const {
+    auto word = part.read(order, for_others);
+    if (!is_in_vault_ || !word.outcome) return word;
+    word.outcome->code = errc::damaged;
+    word.files.clear();
+    return word;
+  }
 
   // A folder that is not shared will not become readable later, and if ranks have lost each other
   // or the job store is garbled, that is not the snapshot's fault: nobody should move it away then.
@@ -351,7 +399,7 @@ class meeting {
                                          snapshot_order order, part_of_snapshot& part) {
     std::vector<std::uint32_t> again;
     for (;; ++turn) {
-      if (auto lost = report(choice_topic(attempt, turn), part.read(order, again))) return lost;
+      if (auto lost = report(choice_topic(attempt, turn), read(part, order, again))) return lost;
       const auto texts = ranks_.reports(choice_topic(attempt, turn));
       if (!texts) {
         return failure{texts.error(),
@@ -381,7 +429,7 @@ class meeting {
                                           part_of_snapshot& part) {
     std::vector<std::uint32_t> again;
     for (std::size_t turn = 0;; ++turn) {
-      if (auto lost = report(choice_topic(attempt, turn), part.read(order, again))) return lost;
+      if (auto lost = report(choice_topic(attempt, turn), read(part, order, again))) return lost;
       const auto verdict = ranks_.announcement(verdict_topic(attempt, turn));
       if (!verdict) {
         return failure{verdict.error(),
@@ -439,6 +487,7 @@ class meeting {
     auto found = part.finish();
     if (const auto* wrong = std::get_if<failure>(&found)) return *wrong;
     agreed_.from = std::get<resumed_snapshot>(std::move(found));
+    agreed_.from->is_in_vault = is_in_vault_;
     return std::nullopt;
   } catch (const std::exception& lost) {  // from the broadcast
     return failure{
@@ -448,6 +497,8 @@ class meeting {
 
   const resuming& here_;
   rank_exchange& ranks_;
+  std::optional<resuming> place_{here_};  // where the chosen snapshot is, and who reads it
+  bool is_in_vault_ = false;
   agreement agreed_;
 };
 

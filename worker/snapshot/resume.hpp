@@ -20,6 +20,8 @@
 
 namespace ddprun::worker {
 
+class vault_tier;
+
 struct resuming {
   file_system& files;
   std::string folder;
@@ -32,6 +34,8 @@ struct resuming {
   byte_broadcast broadcast;  // none: each rank reads all that it needs
   history_options history;
   message_handler on_message;
+  vault_tier* vault = nullptr;  // none: only the folder counts
+  bool takes_own = true;        // false: what is each rank's own is not that of this rank
 };
 
 struct agreement {

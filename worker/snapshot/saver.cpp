@@ -103,6 +103,11 @@ std::optional<snapshot_order> saver::saved() const {
   return saved_;
 }
 
+std::optional<snapshot_order> saver::saved_in_vault() const {
+  const std::lock_guard lock(mutex_);
+  return saved_in_vault_;
+}
+
 void saver::trust_resumed() {
   const std::lock_guard lock(mutex_);
   is_to_trust_ = true;
@@ -139,7 +144,8 @@ void saver::run() {
         failed = make(next);
         lock.lock();
       }
-      if (!failed) saved_ = snapshot_order{next.info.generation, next.info.step};
+      if (!failed && !next.is_for_vault)
+        saved_ = snapshot_order{next.info.generation, next.info.step};
       if (failed) failure_ = std::move(failed);
       next_.reset();
     }
@@ -278,8 +284,16 @@ outcome_word saver::settle(snapshot_order order, const std::string& topic,
   return settled;
 }
 
+// Rank 0: a rank that has reported to this save has heard of the one before.
+void saver::forget_before() {
+  if (count_ > 1) ranks_.forget(topic_of(count_ - 1));
+  if (count_ > 1 && was_for_vault_) ranks_.forget(topic_of(count_ - 1) + whole_topic);
+  was_for_vault_ = false;
+}
+
 std::optional<failure> saver::make(const job& next) {
   const std::string topic = topic_of(++count_);
+  if (next.is_for_vault) return make_in_vault(next, topic);
   const std::string what = "cannot save snapshot " + path(next.info) + ": ";
   const snapshot_order order{next.info.generation, next.info.step};
   if (unsettled_.contains(order)) {
@@ -306,8 +320,7 @@ std::optional<failure> saver::make(const job& next) {
       return lost(what + "it is there, but the other ranks cannot be told: ");
     }
     history_->remove_rest(word.going);
-    // A rank that has reported to this save has heard of the one before.
-    if (count_ > 1 && !(outcome && outcome->is_final)) ranks_.forget(topic_of(count_ - 1));
+    if (!(outcome && outcome->is_final)) forget_before();
   } else {
     const auto text = ranks_.announcement(topic);
     if (!text) return lost(what + "no word from rank 0: ");

@@ -9,6 +9,7 @@
 #include "worker/snapshot/rank_exchange.hpp"
 #include "worker/snapshot/rank_file.hpp"
 #include "worker/snapshot/rank_messages.hpp"
+#include "worker/snapshot/vault_tier.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -28,6 +29,7 @@ struct saver_options {
   std::string folder;
   std::uint32_t rank = 0;
   message_handler on_message;
+  vault_tier* vault = nullptr;  // for jobs that are for it
 };
 
 class saver {
@@ -40,12 +42,14 @@ class saver {
     std::uint64_t deal = 0;
     std::string index;                        // rank 0's; empty: none, as it writes all of that
     std::vector<std::function<void()>> late;  // bring what of the layout's bytes is still to come
+    std::vector<std::string> rank_0s;  // for the vault: tensors that may differ between nodes
   };
   // Files to write, or why this rank has none.
   struct job {
     snapshot_info info;
     std::variant<files, failure> file;
     bool is_to_settle = false;  // what is copied late, on this rank or another one
+    bool is_for_vault = false;  // a failure there is told, but is none of the job's
   };
 
   // With rank 0's history, and what the job has gone on from.
@@ -71,8 +75,9 @@ class saver {
   // How the last one went, once: none that went well, or is not over. One that is final is told
   // again and again, and what is begun after it is not made.
   std::optional<failure> take_failure();
-  // The last one that is there for all.
+  // The last one that is there for all, in the folder or in the vault.
   std::optional<snapshot_order> saved() const;
+  std::optional<snapshot_order> saved_in_vault() const;
 
   // Ends what is under way, without waiting for ranks that may be dead. No later one is made.
   // False: it is not over by then, for the disk does not answer.
@@ -89,6 +94,13 @@ class saver {
   void bring_late(job& next) const;
   std::optional<failure> make(const job& next);
   outcome_word settle(snapshot_order order, const std::string& topic, const std::string& what);
+  // In saver_vault.cpp.
+  std::optional<failure> make_in_vault(const job& next, const std::string& topic);
+  outcome_word write_in_vault(const job& next);
+  outcome_word of_all_ranks(const std::string& topic, const outcome_word& mine);
+  void tell_of_vault(const outcome_word& outcome, snapshot_order order);
+  void forget_before();
+  static constexpr const char* whole_topic = "/whole";  // after that of a save in the vault
   written_word write(const job& next) const;
   error_code write_index(const std::string& place, const std::string& text) const;
   failure lost(const std::string& what) const;
@@ -99,7 +111,9 @@ class saver {
 
   saver_options options_;
   rank_exchange ranks_;
-  std::uint64_t count_ = 0;  // of jobs: the same on all ranks
+  std::uint64_t count_ = 0;     // of jobs: the same on all ranks
+  bool was_for_vault_ = false;  // the one before
+  bool is_vault_told_ = false;  // that nothing could be saved there
   std::optional<snapshot_history> history_;
   std::optional<snapshot_order> resumed_;  // until it is trusted
   std::set<snapshot_order> unsettled_;     // not saved, but may be there: the same on all ranks
@@ -110,6 +124,7 @@ class saver {
   std::optional<job> next_;  // until it is over
   std::optional<failure> failure_;
   std::optional<snapshot_order> saved_;
+  std::optional<snapshot_order> saved_in_vault_;
   bool is_copied_ = true;   // what is late of the next one
   bool is_settled_ = true;  // whether that is whole
   outcome_word wrong_copy_;

@@ -64,6 +64,7 @@ struct resumed_snapshot {
   snapshot_info info;
   std::uint32_t world_size = 1;  // of the job that saved it
   std::string path;
+  bool is_in_vault = false;  // of this node: vault_tier.hpp
   snapshot_part replicated;
   // None if another number of ranks has saved it: only the program can decide how to distribute it.
   std::optional<snapshot_part> own;

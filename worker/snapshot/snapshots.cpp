@@ -6,7 +6,9 @@
 #include "worker/snapshot/saver.hpp"
 #include "worker/snapshot/shares.hpp"
 #include "worker/snapshot/staging_buffer.hpp"
+#include "worker/snapshot/vault_tier.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <set>
@@ -15,6 +17,40 @@
 #include <utility>
 
 namespace ddprun::worker {
+
+namespace {
+
+std::unique_ptr<vault_tier> vault_for(const environment& here, const snapshots_options& options) {
+  if (!options.uses_vault) return nullptr;
+  return std::make_unique<vault_tier>(
+      here, vault_options{options.files, options.vault ? *options.vault : vault_of_node(),
+                          options.folder, options.vault_keep});
+}
+
+// What only the whole job has of a snapshot that each node has for itself.
+std::optional<failure> join_nodes(resumed_snapshot& found, const vault_tier& vault,
+                                  const environment& here, const byte_broadcast& broadcast) try {
+  const auto saved = vault.ranks_of({found.info.generation, found.info.step});
+  if (!saved) return failure{errc::damaged, found.path + ": it has lost its ranks.json"};
+  found.world_size = saved->world_size;
+  const bool is_on_one_node = here.local_world_size == here.world_size;
+  if (broadcast && !is_on_one_node) take_from_rank_0(found, *saved, broadcast, here.rank);
+  return std::nullopt;
+} catch (const std::exception& lost) {  // from the broadcast
+  return failure{
+      errc::connection_closed,
+      std::string("cannot distribute what rank 0 has read of the snapshot: ") + lost.what()};
+}
+
+std::vector<std::string> names_of_rank_0s(const snapshot_part& replicated) {
+  std::vector<std::string> names;
+  for (const auto& tensor : replicated.tensors) {
+    if (tensor.is_rank_0s) names.push_back(tensor.name);
+  }
+  return names;
+}
+
+}  // namespace
 
 struct snapshots::parts {
   parts(const environment& of, snapshots_options with) : here(of), options(std::move(with)) {}
@@ -26,10 +62,12 @@ struct snapshots::parts {
   std::optional<std::uint64_t> trusted_at;  // the step; none: nothing is to be trusted any more
   std::optional<store_client> store;        // none in a world of one
   staging_buffer staging;
-  std::optional<saver> writer;  // uses the staging buffer
+  std::unique_ptr<vault_tier> vault;  // none: it is not to be used
+  std::optional<saver> writer;        // uses the staging buffer, and the vault
 
   // What this rank writes of the state.
-  result<saver::files> files_of(const snapshot_state& state, std::string& problem) const;
+  result<saver::files> files_of(const snapshot_state& state, snapshot_place to,
+                                std::string& problem) const;
 };
 
 snapshots::snapshots(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
@@ -55,10 +93,15 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
     problem = "of the snapshots in " + options.folder + " at least one must be kept";
     return make_error_code(errc::invalid_argument);
   }
+  if (options.uses_vault && options.vault_keep == 0) {
+    problem = "of the snapshots in the vault at least one must be kept";
+    return make_error_code(errc::invalid_argument);
+  }
   if (options.folder.empty()) {
     problem = "the snapshot folder has no name";
     return make_error_code(errc::invalid_argument);
   }
+  auto vault = vault_for(here, options);
   const resuming start{
       *options.files,
       options.folder,
@@ -69,11 +112,20 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
       {here.instance, here.round, here.restart_count},
       options.broadcast,
       {options.keep, options.distrust, options.trusted_after_steps, here.world_size},
-      options.on_message};
+      options.on_message,
+      vault.get()};
   auto agreed = agree_on_snapshot(start, ranks);
+  if (auto* const found = std::get_if<agreement>(&agreed); found && found->from) {
+    if (found->from->is_in_vault) {
+      if (auto wrong = join_nodes(*found->from, *vault, here, options.broadcast)) agreed = *wrong;
+    }
+  }
   if (const auto* told = std::get_if<failure>(&agreed)) {
     problem = told->text;
     return told->code;
+  }
+  if (vault && !vault->is_used() && here.rank == 0) {
+    options.on_message("no vault for the snapshots in " + options.folder + ": " + vault->why_not());
   }
   auto& found = std::get<agreement>(agreed);
   auto made = std::make_unique<parts>(here, std::move(options));
@@ -84,9 +136,10 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
     made->trusted_at = resumed->step + made->options.trusted_after_steps;
   }
   made->store = ranks.store();
-  made->writer.emplace(
-      saver_options{made->options.files, made->options.folder, here.rank, made->options.on_message},
-      std::move(ranks), std::move(found.history), resumed);
+  made->vault = std::move(vault);
+  made->writer.emplace(saver_options{made->options.files, made->options.folder, here.rank,
+                                     made->options.on_message, made->vault.get()},
+                       std::move(ranks), std::move(found.history), resumed);
   std::unique_ptr<snapshots> opened(new snapshots(std::move(made)));
   opened->resumed_ = std::move(found.from);
   return opened;
@@ -108,19 +161,27 @@ error_code snapshots::take_failure() {
   return failed->code;
 }
 
-result<saver::files> snapshots::parts::files_of(const snapshot_state& state,
+// In the vault the ranks of a node write as if there were no others.
+result<saver::files> snapshots::parts::files_of(const snapshot_state& state, snapshot_place to,
                                                 std::string& problem) const {
-  const std::uint32_t writers =
-      options.writers != 0
-          ? options.writers
-          : writers_for(bytes_to_share(state.replicated), here.world_size, here.group_world_size);
-  const auto dealt = deal_out(state.replicated, writers, here.world_size);
+  const bool is_for_vault = to == snapshot_place::vault;
+  const std::uint32_t rank = is_for_vault ? here.local_rank : here.rank;
+  const std::uint32_t ranks = is_for_vault ? here.local_world_size : here.world_size;
+  const std::uint32_t nodes = is_for_vault ? 1 : here.group_world_size;
+  const std::uint32_t writers = options.writers != 0
+                                    ? options.writers
+                                    : writers_for(bytes_to_share(state.replicated), ranks, nodes);
+  const auto dealt = deal_out(state.replicated, writers, ranks);
   saver::files mine;
-  auto layout = lay_out(share_of(state.replicated, dealt, here.rank), state.own, problem);
+  auto layout = lay_out(share_of(state.replicated, dealt, rank), state.own, problem);
   if (!layout) return layout.error();
   mine.layout = std::move(*layout);
   mine.replicated = dealt.ranks;
   if (options.writers != 1) mine.deal = dealt.checksum;
+  if (is_for_vault) {
+    mine.rank_0s = names_of_rank_0s(state.replicated);
+    return mine;
+  }
   if (here.rank == 0 && dealt.is_shared()) {
     auto index = index_text(state.replicated, dealt, problem);
     if (!index) return index.error();
@@ -129,13 +190,14 @@ result<saver::files> snapshots::parts::files_of(const snapshot_state& state,
   return mine;
 }
 
-error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state) {
-  return save(step, epoch, state, false);
+error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
+                           snapshot_place to) {
+  return start(step, epoch, state, false, to);
 }
 
 error_code snapshots::begin_save(std::uint64_t step, std::uint64_t epoch,
-                                 const snapshot_state& state) {
-  return save(step, epoch, state, true);
+                                 const snapshot_state& state, snapshot_place to) {
+  return start(step, epoch, state, true, to);
 }
 
 void snapshots::wait_until_copied() {
@@ -156,11 +218,15 @@ void snapshots::wait_until_copied(const std::function<std::string()>& changed) {
   parts_->writer->settle_copy(wrong);
 }
 
-error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
-                           bool is_late) {
+error_code snapshots::start(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
+                            bool is_late, snapshot_place to) {
   parts& all = *parts_;
+  if (to == snapshot_place::vault && !has_vault()) return {};
   const auto earlier = wait();
-  const auto saved = all.writer->saved();
+  // What is saved anywhere need not be saved in the vault.
+  const auto saved = to == snapshot_place::vault
+                         ? std::max(all.writer->saved(), all.writer->saved_in_vault())
+                         : all.writer->saved();
   if (saved && step < saved->step) {
     problem_ = "cannot save step " + std::to_string(step) + ": step " +
                std::to_string(saved->step) +
@@ -172,9 +238,10 @@ error_code snapshots::save(std::uint64_t step, std::uint64_t epoch, const snapsh
   saver::job next{
       {all.generation, step, epoch, all.here.instance, all.here.round, all.tells_progress},
       failure{},
-      is_late && all.options.is_asynchronous};
+      is_late && all.options.is_asynchronous,
+      to == snapshot_place::vault};
   std::string problem;
-  auto mine = all.files_of(state, problem);
+  auto mine = all.files_of(state, to, problem);
   auto error = mine ? error_code() : mine.error();
   if (!error && all.options.is_asynchronous) {
     // Whatever happens, the other ranks must hear of it.
@@ -275,6 +342,16 @@ std::optional<std::string> snapshots::saved() const {
   const auto order = parts_->writer->saved();
   if (!order) return std::nullopt;
   return parts_->options.folder + "/" + snapshot_name(*order);
+}
+
+std::optional<std::string> snapshots::saved_in_vault() const {
+  const auto order = parts_->writer->saved_in_vault();
+  if (!order) return std::nullopt;
+  return parts_->vault->path(*order);
+}
+
+bool snapshots::has_vault() const {
+  return parts_->vault && parts_->vault->is_used();
 }
 
 }  // namespace ddprun::worker

@@ -31,6 +31,11 @@
 // twice within `trusted_after_steps` of going on from it. That is known only of a program that
 // calls progress() after each step: a snapshot that was saved without it is never distrusted.
 //
+// With `uses_vault` there is a second place, the vault of each node (vault_tier.hpp): it is memory,
+// so a save there is cheap, and what it has counts as what the folder has: the newest of both is
+// taken. What cannot be saved there is told, in one line, and is no failure. Where not all ranks
+// have a vault, saves there do nothing.
+//
 // Thread rule: one thread per object; `on_message` may be called on another. open, save, wait and
 // close are called by all ranks, in the same order. Ownership: see each.
 // Errors: of the kernel, the job store, or an errc (refused: a newer round has the folder, this one
@@ -77,10 +82,15 @@ struct snapshots_options {
   std::uint64_t trusted_after_steps = 10;
   // False: the newest one that is whole is taken, however often a job has failed right after it.
   bool distrust = true;
-  std::string name = "snapshots";  // of its keys in the job store, where a job has two of these
+  bool uses_vault = false;           // alike on all ranks
+  std::size_t vault_keep = 2;        // newest snapshots to keep there, at least 1
+  std::optional<std::string> vault;  // this node's; none: DDPRUN_VAULT, for which getenv is called
+  std::string name = "snapshots";    // of its keys in the job store, where a job has two of these
   message_handler on_message = write_to_stderr;
   file_system* files = &posix_file_system();
 };
+
+enum class snapshot_place { folder, vault };
 
 class snapshots {
  public:
@@ -101,14 +111,16 @@ class snapshots {
   // A step that is saved already is left as it is. One below it is errc::invalid_argument: a job
   // that has gone back to an earlier step opens the snapshots anew, and is the newer one then.
   // The state is another's; on return it is copied, or, without asynchronous saving, written.
-  error_code save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state);
+  error_code save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
+                  snapshot_place to = snapshot_place::folder);
   // The same, but that tensors which may be late (training_state: parameters, and what the
   // optimizer keeps of them) are copied while the program goes on. It calls wait_until_copied()
   // before it changes, or lets go of, any of them: before each step of an optimizer. That is its
   // word that the copy is whole, and so are wait(), is_saved(), close() and the next save: until
   // then there is no snapshot. What goes wrong with a copy is told as what goes wrong with the
   // disk.
-  error_code begin_save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state);
+  error_code begin_save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
+                        snapshot_place to = snapshot_place::folder);
   // Waits for no other rank and no disk. At once where nothing is late.
   void wait_until_copied();
   // The same for a program that can look whether it has kept to that: `changed` is called once
@@ -144,6 +156,10 @@ class snapshots {
   std::uint64_t generation() const;
   // Of the last one that is there for all; none yet.
   std::optional<std::string> saved() const;
+  // The same in this node's vault.
+  std::optional<std::string> saved_in_vault() const;
+  // All ranks have a vault, and are to use it.
+  bool has_vault() const;
   const std::string& problem() const { return problem_; }
 
  private:
@@ -151,8 +167,8 @@ class snapshots {
   explicit snapshots(std::unique_ptr<parts> made);
 
   error_code take_failure();
-  error_code save(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
-                  bool is_late);
+  error_code start(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
+                   bool is_late, snapshot_place to);
 
   std::unique_ptr<parts> parts_;
   std::optional<resumed_snapshot> resumed_;

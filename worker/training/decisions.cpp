@@ -35,6 +35,7 @@ loop_decision loop_decisions::decide(const loop_moment& at, const loop_word& of_
   made.stops = of_all.stop_has_come && !at.ends_all;
   made.saves = of_all.stop_has_come || of_all.save_is_due || is_due(at.step, when_.steps) ||
                (at.ends_epoch && (at.ends_all || is_due(at.epoch, when_.epochs)));
+  made.saves_in_vault = !made.saves && is_due(at.step, when_.vault_steps);
   if (made.saves) saved_at_ = now;
   return made;
 }

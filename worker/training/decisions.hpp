@@ -20,6 +20,7 @@ struct save_times {
   std::uint64_t steps = 0;                // every so many steps, counted over all epochs
   std::uint64_t epochs = 1;               // every so many epochs
   std::chrono::milliseconds interval{0};  // after so much time, by rank 0's clock
+  std::uint64_t vault_steps = 0;          // every so many steps into the vault, if there is one
 };
 
 // What one rank knows, or all ranks combined.
@@ -38,8 +39,9 @@ struct loop_moment {
 };
 
 struct loop_decision {
-  bool saves = false;
+  bool saves = false;  // into the folder
   bool stops = false;
+  bool saves_in_vault = false;  // and not into the folder
   bool operator==(const loop_decision&) const = default;
 };
 

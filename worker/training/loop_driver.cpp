@@ -117,6 +117,8 @@ void loop_driver::open_snapshots() {
   keeping.folder = options_.folder;
   keeping.keep = options_.keep;
   keeping.writers = options_.writers;
+  keeping.uses_vault = options_.save.vault_steps != 0;
+  keeping.vault_keep = options_.vault_keep;
   keeping.distrust = options_.distrust;
   keeping.trusted_after_steps = options_.trusted_after_steps;
   // The ranks of one node read out of one page cache.
@@ -144,8 +146,8 @@ void loop_driver::resume() {
     tell("snapshot " + from->path + ": all " + std::to_string(options_.epochs) +
          " epochs are done");
   } else {
-    tell("resuming from snapshot " + from->path + " at epoch " + std::to_string(place_.epoch) +
-         text_of_place());
+    tell("resuming from snapshot " + from->path + (from->is_in_vault ? " in the vault" : "") +
+         " at epoch " + std::to_string(place_.epoch) + text_of_place());
   }
   snapshots_->drop_resumed();
 }
@@ -227,7 +229,7 @@ bool loop_driver::after_step(const loop_moment& at) {
   // At the end of an epoch it is the next one's beginning that is kept: after_epoch().
   if (at.ends_epoch) return true;
   const auto decision = decisions_.decide(at, heard(), options_.now());
-  if (decision.saves) save(place_);
+  save(place_, decision);
   if (decision.stops) return false;
   if (decisions_.asks(at)) {
     work_.ask(decisions_.word(stop_->has_come(), options_.now()));
@@ -262,7 +264,7 @@ bool loop_driver::after_epoch() {
   const auto decision = decisions_.decide(at, said, options_.now());
   place_ = {place_.epoch + 1, place_.step, 0};
   is_unfinished_ = false;
-  if (decision.saves) save(place_);
+  save(place_, decision);
   return !decision.stops;
 }
 
@@ -286,15 +288,28 @@ snapshot_state loop_driver::state_at(const training_place& next, bool is_copied_
 }
 
 // Training goes on while it is written, and while what the next step changes last is copied.
-void loop_driver::save(const training_place& next) {
+void loop_driver::save(const training_place& next, const loop_decision& how) {
   if (!snapshots_) return;
-  wait_together();
-  check(snapshots_->wait());  // for the one before, which is to be told as what it is
-  tell_saved();
+  if (how.saves) {
+    wait_together();
+    check(snapshots_->wait());  // for the one before, which is to be told as what it is
+    tell_saved();
+    begin_save(next, snapshot_place::folder);
+    epochs_saved_ = next.epoch - 1;
+  } else if (how.saves_in_vault && snapshots_->has_vault()) {
+    wait_until_copied();
+    // A save in memory is not worth waiting for a disk: it is left out while one is under way.
+    if (work_.any(!snapshots_->is_saved(std::chrono::milliseconds(0)))) return;
+    check(snapshots_->wait());
+    tell_saved();
+    begin_save(next, snapshot_place::vault);
+  }
+}
+
+void loop_driver::begin_save(const training_place& next, snapshot_place to) {
   const auto state = state_at(next, options_.copies_late);
-  check(options_.copies_late ? snapshots_->begin_save(next.step, next.epoch, state)
-                             : snapshots_->save(next.step, next.epoch, state));
-  epochs_saved_ = next.epoch - 1;
+  check(options_.copies_late ? snapshots_->begin_save(next.step, next.epoch, state, to)
+                             : snapshots_->save(next.step, next.epoch, state, to));
 }
 
 // A snapshot that holds half of a change would be whole by its checksum.

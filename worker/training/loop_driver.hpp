@@ -65,7 +65,8 @@ class loop_driver {
   void open_snapshots();
   void open_metrics();
   std::string text_of_place() const;
-  void save(const training_place& next);
+  void save(const training_place& next, const loop_decision& how);
+  void begin_save(const training_place& next, snapshot_place to);
   class copy_ends_first;
   void wait_until_copied();
   void wait_together();

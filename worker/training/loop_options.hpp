@@ -29,8 +29,9 @@ struct training_loop_options {
   // The folder for snapshots, the same on all nodes. If empty, nothing is saved or resumed.
   std::string folder;
   save_times save;
-  std::size_t keep = 3;       // the number of newest snapshots to keep
-  std::uint32_t writers = 0;  // see snapshots_options
+  std::size_t keep = 3;        // the number of newest snapshots to keep
+  std::size_t vault_keep = 2;  // the same in the vault, if save.vault_steps is set
+  std::uint32_t writers = 0;   // see snapshots_options
   // Skips a snapshot, with a message, and takes the one before it, if this run has failed twice
   // within this many steps of resuming from it.
   bool distrust = true;
