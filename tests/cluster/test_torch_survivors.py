@@ -74,10 +74,10 @@ SCRIPT = textwrap.dedent(f"""
 
 
 def ends(cluster, tmp_path, *words, nodes=("a",), workers=3, options=("--survivors", "on"),
-         then=None):
+         then=None, text=SCRIPT):
     """What each rank prints at the end: its rounds, its first round, its weights."""
     script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
+    script.write_text(text)
     agents = started(cluster, *nodes, nnodes=len(nodes), workers=workers,
                      endpoint=f"127.0.0.1:{free_port()}",
                      arguments=["--max-restarts", 2, *options],
@@ -93,12 +93,14 @@ def ends(cluster, tmp_path, *words, nodes=("a",), workers=3, options=("--survivo
             for rank, lives, begun, weights in found}, agents
 
 
-def undisturbed(ranks):
-    """The weights of that script if no rank dies, computed in this process in the same way."""
+def undisturbed(ranks, later=None):
+    """The weights of that script if no rank dies, computed in this process in the same way. From
+    the step in which one of them dies on there may be fewer ranks, or more."""
     torch.manual_seed(0)
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for step in range(16):
+        ranks = later or ranks if step == 8 else ranks
         optimizer.zero_grad()
         for rank in range(ranks):
             data = torch.sin(torch.arange(8.0).reshape(2, 4) + step + rank)

@@ -369,6 +369,24 @@ def test_groups_are_aborted_where_no_thread_can_be_started(groups, current_round
     assert [one.aborts for one in groups.groups] == [1, 1, 1]
 
 
+def test_a_group_that_is_being_connected_is_let_alone(package, groups, current_round):
+    with package[1].groups.connecting:
+        current_round.abort_groups()
+        assert [one.aborts for one in groups.groups] == [0, 0, 0]
+    current_round.abort_groups()
+    assert [one.aborts for one in groups.groups] == [1, 1, 1]
+
+
+def test_a_group_is_aborted_again_if_it_was_connected_since(package, groups, current_round,
+                                                            monkeypatch):
+    """As where the word to leave came while it was being connected."""
+    current_round.abort_groups()
+    monkeypatch.setattr(package[1].groups, "generation", package[1].groups.generation + 1)
+    current_round.abort_groups()
+    current_round.abort_groups()
+    assert [one.aborts for one in groups.groups] == [2, 2, 2]
+
+
 class Resolver:
     """Resolves the name of the round's store: `answer` returns what it finds for each host, once
     the test lets it."""

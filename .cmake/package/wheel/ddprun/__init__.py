@@ -1,5 +1,6 @@
-"""ddprun starts distributed PyTorch training. It is a program: this package finds it, and has three
-functions for scripts, `progress`, `survive` and `settle`, and a module, `ddprun.vault`."""
+"""ddprun starts distributed PyTorch training. It is a program: this package finds it, and has four
+functions for scripts, `progress`, `survive`, `init_process_group` and `settle`, and a module,
+`ddprun.vault`."""
 
 import os
 import sys
@@ -48,6 +49,18 @@ def survive(train, state=None):
     settle() does that."""
     from ddprun import survivors
     return survivors.survive(train, state)
+
+
+def init_process_group(backend=None, timeout=None, **others):
+    """In train(), in place of torch.distributed.init_process_group(): a worker that lives on keeps
+    its default process group, which is connected to the ranks of the new round. The group is the
+    same object as before, and so whatever holds it goes on; groups of new_group() are made anew.
+
+    That takes PyTorch 2.14 or newer, and the backend "gloo" without other arguments than timeout.
+    With anything else, and under another launcher, the group is made anew, as by torch's own
+    function, which gets all arguments."""
+    from ddprun import groups
+    groups.init_process_group(backend, timeout, others)
 
 
 def settle():

@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 
-from ddprun import nccl
+from ddprun import groups, nccl
 
 PACKET_BYTES = 64
 # Until the script has left, it may begin another wait: a group of which it was not in yet.
@@ -27,7 +27,7 @@ class Round:
     def __init__(self, connection, may_abort_nccl):
         self.connection = connection
         self.may_abort_nccl = may_abort_nccl
-        self.aborted = []  # groups
+        self.aborted = []  # groups, and which of their connections (groups.generation)
         self.has_aborted_nccl = False  # true before the first abort of one begins
         self.has_stepped = False  # all that came before an optimizer's step was whole
         self.is_over = threading.Event()  # by the agent's word, or as it has hung up
@@ -67,11 +67,20 @@ class Round:
         end_connections(store)
 
     def abort_groups(self):
-        """Those that have not been aborted yet."""
+        """Those that have not been aborted yet, as they are connected now."""
+        if not groups.connecting.acquire(blocking=False):  # it asks the store: at the next look
+            return
+        try:
+            self.abort_connected()
+        finally:
+            groups.connecting.release()
+
+    def abort_connected(self):
         dist = distributed()
         left = {}
         for group in groups_of(dist) if dist is not None else ():
-            if not any(group is one for one in self.aborted):
+            if not any(group is one and groups.generation == generation
+                       for one, generation in self.aborted):
                 try:
                     left[group] = dist.get_backend_config(group)
                 except Exception:  # it is being made or destroyed: at the next look
@@ -81,7 +90,7 @@ class Round:
         for group, backends in left.items():
             if "gloo" in backends:
                 let_go_of_gloo(group)
-        self.aborted += left
+        self.aborted += [(group, groups.generation) for group in left]
 
     def leave(self):
         self.has_left.set()
@@ -309,10 +318,13 @@ def end_connections(peers):
 
 
 def destroy_groups():
+    """But for one that lives on with its process, and can be connected anew."""
     dist = distributed()
     if dist is not None:
         try:
-            return dist.destroy_process_group()
+            if has_nccl() or not groups.keep(dist):
+                dist.destroy_process_group()
+            return
         except RuntimeError:
             if not has_nccl():
                 raise

@@ -1,0 +1,191 @@
+"""The process group that lives on with its worker: launcher/survivors/README.md, "Keeping the
+process group".
+
+torch 2.15 can connect a group again, to other ranks (`enable_reconfigure`). It needs three things
+from elsewhere: a handle of each rank, in the order of the ranks; a number that was not used before;
+and a store that all ranks reach. The round provides them: its ranks, its number, and its store,
+through which the handles are exchanged.
+"""
+
+import os
+import threading
+import weakref
+
+# Those with which this was tried. torch has the same call for NCCL's groups.
+BACKENDS = ("gloo",)
+CALLS_MAX = 1 << 16  # in a round
+
+# Held while a group is made or connected: what ends the waits of a round must not touch it then.
+connecting = threading.Lock()
+# How often a group was connected in this process: after each time its connections are other ones.
+generation = 0
+kept = None  # a Kept, once a group was made here
+store = None  # a RoundStore, once a group was made here; all groups share it
+
+
+class Kept:
+    """A default group that can be connected again, and with which arguments it was made."""
+
+    def __init__(self, group, asked, group_count):
+        self.group = weakref.ref(group)
+        self.asked = asked
+        self.group_count = group_count  # the number that torch gives to the next group
+        self.is_connected = False
+
+
+class Numbers:
+    """A new number for each call, the same on all ranks of the round."""
+
+    def __init__(self):
+        self.round = None
+        self.calls = 0
+
+    def next(self):
+        current = int(os.environ["DDPRUN_ROUND"])
+        self.calls = self.calls + 1 if current == self.round else 0
+        self.round = current
+        return current * CALLS_MAX + self.calls
+
+
+numbers = Numbers()
+
+
+def make_store(dist):
+    """A store for a group that outlives a round: it passes everything on to the store of the round
+    in which the process is."""
+
+    class RoundStore(dist.Store):
+        def __init__(self):
+            super().__init__()
+            self.current = None
+
+        def set(self, key, value):
+            self.current.set(key, value)
+
+        def get(self, key):
+            return self.current.get(key)
+
+        def compare_set(self, key, expected, desired):
+            return self.current.compare_set(key, expected, desired)
+
+        def add(self, key, amount):
+            return self.current.add(key, amount)
+
+        def check(self, keys):
+            return self.current.check(keys)
+
+        def wait(self, keys, *timeout):
+            self.current.wait(keys, *timeout)
+
+        def append(self, key, value):
+            self.current.append(key, value)
+
+        def multi_get(self, keys):
+            return self.current.multi_get(keys)
+
+        def multi_set(self, keys, values):
+            self.current.multi_set(keys, values)
+
+        def has_extended_api(self):
+            return self.current.has_extended_api()
+
+        def delete_key(self, key):
+            return self.current.delete_key(key)
+
+        def num_keys(self):
+            return self.current.num_keys()
+
+        def clone(self):
+            return self
+
+        # The names by which torch calls the two.
+        deleteKey = delete_key  # noqa: N815
+        getNumKeys = num_keys  # noqa: N815
+
+    return RoundStore()
+
+
+def can_reconnect(dist, backend, others):
+    """Whether the ranks of this round exchange handles. The answer is the same on all of them,
+    whether they have lived on or were started. DETAIL wraps groups into those that have no handle.
+    """
+    return (hasattr(dist, "_reconfigure") and hasattr(core(), "_reset_fr_trace")
+            and backend in BACKENDS and not others
+            and dist.get_debug_level() != dist.DebugLevel.DETAIL and "DDPRUN_ROUND" in os.environ)
+
+
+def core():
+    import torch
+    return torch._C._distributed_c10d
+
+
+def current(dist):
+    """The Kept of the default group; none if the script has destroyed that, or made it itself."""
+    is_there = kept is not None and dist.is_initialized() and kept.group() is dist.group.WORLD
+    return kept if is_there else None
+
+
+def init_process_group(backend, timeout, others):
+    """See ddprun.init_process_group."""
+    import torch.distributed as dist
+    one = current(dist)
+    reconnects = can_reconnect(dist, backend, others)
+    if one is not None and (not reconnects or one.asked != (backend, timeout)):
+        dist.destroy_process_group()
+    if not reconnects:
+        return dist.init_process_group(backend, timeout=timeout, **others)
+    with connecting:
+        try:
+            connect(dist, backend, timeout)
+        except BaseException:
+            # A group that was never connected cannot be used, not even by what ends waits.
+            if current(dist) is not None and not kept.is_connected:
+                dist.destroy_process_group()
+            raise
+    # Until a survivor calls a collective, torch's record says how many it has called in the round
+    # before, which looks as if it were ahead of the others.
+    dist.barrier()
+
+
+def connect(dist, backend, timeout):
+    global generation, kept, store
+    from torch.distributed.constants import default_pg_timeout
+    from torch.distributed.rendezvous import rendezvous
+    limit = default_pg_timeout if timeout is None else timeout
+    if store is None:
+        store = make_store(dist)
+    store.current = None  # first: if rank 0 serves the store itself, that gives its port back
+    store.current, rank, world_size = next(rendezvous("env://", timeout=limit))
+    store.current.set_timeout(limit)
+    if current(dist) is None:
+        dist.init_process_group(backend, timeout=timeout, store=store, rank=rank,
+                                world_size=world_size, enable_reconfigure=True)
+        kept = Kept(dist.group.WORLD, (backend, timeout), dist.distributed_c10d._world.group_count)
+    number = numbers.next()
+    keys = [f"ddprun/groups/{number}/{each}" for each in range(world_size)]
+    store.current.set(keys[rank], dist._get_reconfigure_handle())
+    handles = [handle.decode() for handle in store.current.multi_get(keys)]
+    dist._reconfigure(number, handles, timeout=limit).wait()
+    # The group counts its collectives from the start again. One that the last round has cut short
+    # would stay in the record as pending, where it looks like a hang.
+    core()._reset_fr_trace()
+    dist.distributed_c10d._world.pg_group_ranks[dist.group.WORLD] = {
+        each: each for each in range(world_size)}
+    kept.is_connected = True
+    generation += 1
+
+
+def keep(dist):
+    """Called when the round is left. True: the default group lives on, and all others are
+    destroyed."""
+    one = current(dist)
+    if one is None or not one.is_connected:
+        return False
+    world = dist.distributed_c10d._world
+    for group in list(world.pg_map):
+        if group is not dist.group.WORLD:
+            dist.destroy_process_group(group)
+    # Names of groups contain this count, and the ranks that are started begin with this one.
+    world.group_count = one.group_count
+    world.pg_coalesce_state.pop(dist.group.WORLD, None)
+    return True

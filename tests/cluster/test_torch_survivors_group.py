@@ -1,0 +1,168 @@
+"""`ddprun.init_process_group`: those that live on keep their process group, which is connected to
+the ranks of the new round; the one that is started comes into it."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.cluster.test_torch_survivors import AGAIN, SCRIPT, ends, undisturbed
+from tests.support.cluster import NONE_IS_LOST, ROOT, wait_for
+from tests.support.spares import spares_wait
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
+torch_distributed = pytest.importorskip("torch.distributed")
+needs_reconfigure = pytest.mark.skipif(
+    not hasattr(torch_distributed, "_reconfigure"),
+    reason=f"PyTorch {torch.__version__} cannot connect a group anew: 2.15 can")
+
+PACKAGE = ROOT / ".cmake/package/wheel"
+CHECK = textwrap.dedent("""
+    import json
+
+    held = None
+
+
+    # What is looked at where a rank hangs is of this round, and alike on all ranks.
+    def check_record():
+        record = json.loads(torch._C._distributed_c10d._dump_fr_trace_json())
+        calls = [(int(one["collective_seq_id"]), str(one["pg_id"])) for one in record["entries"]]
+        assert [number for number, _ in calls] == [1], record
+        assert int(record["pg_status"][calls[0][1]]["last_enqueued_collective"]) == 1, record
+
+
+    def check_group():
+        global held
+        if hasattr(dist, "_reconfigure"):
+            check_record()
+        rank, world_size = dist.get_rank(), dist.get_world_size()
+        what = "the group of before" if held is dist.group.WORLD else "a new one"
+        print(f"rank {rank} has {what} in round", os.environ["DDPRUN_ROUND"], flush=True)
+        held = dist.group.WORLD
+        assert [str(rank), str(world_size)] == [os.environ[name] for name in ("RANK", "WORLD_SIZE")]
+        assert dist.get_process_group_ranks(held) == list(range(world_size))
+        # Those that are made in the round have the same name on all ranks, and its store.
+        for _ in range(2):
+            ends = dist.new_group([0, world_size - 1])
+        if rank in (0, world_size - 1):
+            value = torch.ones(1)
+            dist.all_reduce(value, group=ends)
+            assert value.item() == 2
+
+
+""")
+
+
+def keeping(text):
+    """That script, with the group that is kept, and which says whether it was. Its rank dies in the
+    first round, also where no restart was counted since."""
+    made = re.search(r'( +)dist.init_process_group\(.*\)\n', text)
+    kept = '{0}ddprun.init_process_group("gloo")\n{0}check_group()\n'.format(made.group(1))
+    for old, new in ((made.group(), kept), ("def train():", f"{CHECK}def train():"),
+                     (" and attempt == 0", ' and os.environ["DDPRUN_ROUND"] == "1"')):
+        text = text.replace(old, new)
+    return text
+
+
+def groups_of(agents):
+    """By round and rank: whether it had the group of the round before."""
+    said = re.findall(r"rank (\d) has (the group of before|a new one) in round (\d)",
+                      "".join(agent.out() for agent in agents))
+    return {(int(number), int(rank)): what == "the group of before" for rank, what, number in said}
+
+
+@needs_reconfigure
+@pytest.mark.parametrize("workers, dead", [(2, 1), (3, 0)])
+def test_the_group_of_the_others_lives_on(cluster, tmp_path, workers, dead):
+    found, agents = ends(cluster, tmp_path, dead, workers=workers, text=keeping(SCRIPT))
+    everyone = range(workers)
+    assert groups_of(agents) == {**{(1, rank): False for rank in everyone},
+                                 **{(2, rank): rank != dead for rank in everyone}}
+    for rank, (lives, begun, weights) in found.items():
+        assert (lives, begun) == ((1, 2) if rank == dead else (2, 1)), found
+        assert weights == pytest.approx(undisturbed(workers), abs=1e-3)
+
+
+@needs_reconfigure
+def test_a_spare_that_waits_comes_into_the_group(cluster, tmp_path):
+    def die_when_spares_wait(agent):
+        wait_for("step 8", lambda: "is in step 8" in agent.out())
+        spares_wait(agent, 3)
+        (tmp_path / "die").touch()
+
+    found, agents = ends(cluster, tmp_path, 1, tmp_path / "die", then=die_when_spares_wait,
+                         options=("--survivors", "on", "--warm", "auto"), text=keeping(SCRIPT))
+    assert groups_of(agents)[2, 0] and groups_of(agents)[2, 2] and not groups_of(agents)[2, 1]
+    assert "rank 1 was started warm" in agents[0].out(), agents[0].err()
+    for _, _, weights in found.values():
+        assert weights == pytest.approx(undisturbed(3), abs=1e-3)
+
+
+@needs_reconfigure
+def test_it_has_as_many_ranks_as_the_round(cluster, tmp_path):
+    """The first node is lost, and those of the second become ranks 0 and 1."""
+    script = tmp_path / "train.py"
+    script.write_text(keeping(SCRIPT))
+    daemon = cluster.daemon()
+    a, b = cluster.nodes("a", "b", arguments=["--survivors", "on", "--max-restarts", 2],
+                         endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2", workers=2,
+                         conf=f"{NONE_IS_LOST},stop_grace=60",
+                         command=[script, PACKAGE, 0, tmp_path / "never"],
+                         environment={"PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1"})
+    a.says("is in step 8")
+    a.kill()
+    assert b.wait() == 0, b.err()
+    assert groups_of([b]) == {(1, 2): False, (1, 3): False, (2, 0): True, (2, 1): True}
+    weights = re.findall(r"rank \d lived 2 rounds, began in 1: (.*)", b.out())
+    assert len(weights) == 2
+    for each in weights:
+        assert list(map(float, each.split())) == pytest.approx(undisturbed(4, 2), abs=1e-3)
+
+
+@needs_reconfigure
+def test_it_outlives_a_round_in_which_it_was_not_connected(cluster, tmp_path):
+    """The one that is started for the second round ends before it meets the others."""
+    script = tmp_path / "train.py"
+    script.write_text(keeping(AGAIN))
+    agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 2, "--max-quick-failures", 0,
+                          workers=3, conf="backoff_max=0,stop_grace=60",
+                          command=[script, PACKAGE, "gloo"],
+                          environment={"PYTHON_EXEC": sys.executable})
+    agent.says("2 of 3 workers of this node lived on from the round before")
+    (cluster.folder / "die").touch()
+    assert agent.wait() == 0, agent.err()
+    found = re.findall(r"rank (\d) lived (\d) rounds, began in (\d): 3\n", agent.out())
+    assert sorted(found) == [("0", "1", "3"), ("1", "3", "1"), ("2", "3", "1")]
+    assert groups_of([agent]) == {(1, 0): False, (1, 1): False, (1, 2): False,
+                                  (3, 0): False, (3, 1): True, (3, 2): True}
+
+
+def test_with_an_older_pytorch_the_group_is_made_anew(cluster, tmp_path):
+    older = "import ddprun\nvars(dist).pop('_reconfigure', None)\n"
+    text = keeping(SCRIPT).replace("import ddprun\n", older)
+    found, agents = ends(cluster, tmp_path, 1, workers=2, text=text)
+    assert {rank: lives for rank, (lives, _, _) in found.items()} == {0: 2, 1: 1}
+    assert not any(groups_of(agents).values()) and len(groups_of(agents)) == 4
+    for _, _, weights in found.values():
+        assert weights == pytest.approx(undisturbed(2), abs=1e-3)
+
+
+def test_without_ddprun_it_is_what_torch_does(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(f"""
+        import sys
+        sys.path.insert(0, {str(PACKAGE)!r})
+        import torch, torch.distributed as dist
+        import ddprun
+        store = dist.HashStore()
+        ddprun.survive(lambda: ddprun.init_process_group("gloo", store=store, rank=0, world_size=1))
+        dist.all_reduce(torch.ones(1))
+        print(dist.get_backend(), dist.get_world_size())
+    """))
+    environment = {name: value for name, value in os.environ.items() if "DDPRUN" not in name}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True,
+                          check=False)
+    assert (done.returncode, done.stdout) == (0, "gloo 1\n"), done.stderr
