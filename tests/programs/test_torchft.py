@@ -31,8 +31,8 @@ class Step:
     weights: str
 
 
-def steps(cluster, name):
-    path = cluster.folder / f"{name}.steps"
+def steps(cluster, name, rank=0):
+    path = cluster.folder / f"{name}.{rank}.steps"
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
     whole = [line.split() for line in lines if line.endswith("\n")]
     return [Step(*map(int, words[:4]), words[4]) for words in whole]
@@ -48,18 +48,20 @@ def lighthouse(cluster, needs):
     return f"http://127.0.0.1:{port}"
 
 
-def replica(cluster, name, lighthouse, warm):
+def replica(cluster, name, lighthouse, warm, ranks):
     line = ["--standalone", "--warm", warm, "--max-restarts", 1]
-    return cluster.agent(f"node-{name}", *line, run=name, command=[SCRIPT, name, cluster.folder],
+    return cluster.agent(f"node-{name}", *line, run=name, workers=ranks,
+                         command=[SCRIPT, name, cluster.folder],
                          environment={"PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1",
                                       "TORCHFT_LIGHTHOUSE": lighthouse,
                                       "GLOO_SOCKET_IFNAME": "lo",
                                       "XDG_CACHE_HOME": str(cluster.folder / "cache")})
 
 
-@pytest.mark.parametrize("warm", ["off", "auto"])
-def test_a_replica_group_that_is_killed_heals_from_the_other(cluster, lighthouse, warm):
-    a, b = [replica(cluster, name, lighthouse, warm) for name in "ab"]
+@pytest.mark.parametrize("warm, ranks", [("off", 1), ("auto", 1), ("off", 2)])
+def test_a_replica_group_that_is_killed_heals_from_the_other(cluster, lighthouse, warm, ranks):
+    """All ranks of a group, also if one of them has died."""
+    a, b = [replica(cluster, name, lighthouse, warm, ranks) for name in "ab"]
 
     def last(name):
         return next(iter(steps(cluster, name)[-1:]), None)
@@ -67,7 +69,7 @@ def test_a_replica_group_that_is_killed_heals_from_the_other(cluster, lighthouse
     wait_for("both to train together",
              lambda: all(last(name) and last(name).participants == 2 for name in "ab"))
     if warm != "off":
-        spares_wait(b, 1)
+        spares_wait(b, ranks)
     (cluster.folder / "die.b").touch()
     b.says("round 1 failed")
     died = last("b").number
@@ -82,8 +84,10 @@ def test_a_replica_group_that_is_killed_heals_from_the_other(cluster, lighthouse
              > healed.number + 5)
     (cluster.folder / "end").touch()
     assert a.wait() == 0 and b.wait() == 0, a.err() + b.err()
-    assert len({step.pid for step in steps(cluster, "a")}) == 1
     assert not re.search("round 1 failed", a.err())
-    of_a = {step.number: step.weights for step in steps(cluster, "a")}
-    both = [step for step in steps(cluster, "b") if step.number in of_a]
-    assert len(both) > 5 and all(step.weights == of_a[step.number] for step in both)
+    for rank in range(ranks):
+        assert len({step.pid for step in steps(cluster, "a", rank)}) == 1
+        assert len({step.pid for step in steps(cluster, "b", rank)}) == 2
+        of_a = {step.number: step.weights for step in steps(cluster, "a", rank)}
+        both = [step for step in steps(cluster, "b", rank) if step.number in of_a]
+        assert len(both) > 5 and all(step.weights == of_a[step.number] for step in both)
