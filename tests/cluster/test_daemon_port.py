@@ -206,7 +206,7 @@ def test_clients_on_a_host_that_vanishes_give_their_places_back(cluster, make_ho
                     reason="a sanitizer's own memory counts")
 @pytest.mark.parametrize("said", [b'{"type":"hello","version":"', HALF_HTTP], ids=["hello", "http"])
 @pytest.mark.parametrize("size", [1, 100, 4000, 16000, 32000, 49000, 65000])
-def test_two_thousand_who_stop_halfway_hold_little(cluster, said, size):
+def test_two_thousand_clients_that_stop_halfway_hold_little(cluster, said, size):
     daemon = daemon_with(cluster, 8192)
     assert get(daemon.port, "/healthz")[0] == 200
     before = resident_kb(daemon.pid)

@@ -55,7 +55,7 @@ def test_a_failure_that_comes_by_chance_is_restarted(cluster):
     assert "restart 1 of 3" in agent.err()
 
 
-def test_who_wants_all_restarts_gets_them_with_pauses(cluster):
+def test_without_a_limit_of_quick_failures_all_restarts_are_made_with_pauses(cluster):
     agent = cluster.agent("", "--max-restarts", 2, "--max-quick-failures", 0,
                           conf="backoff_max=0.1", command=in_words("exit 7"))
     assert agent.wait() == 7

@@ -218,7 +218,7 @@ def test_a_first_node_at_an_address_of_another_host_says_so(cluster):
     assert first.wait() == 130
 
 
-def test_whoever_asks_the_store_when_no_round_is_on_is_turned_away(cluster):
+def test_a_client_that_asks_the_store_between_rounds_is_turned_away(cluster):
     port = free_port()
     first = node(cluster, 0, port)
     first.says("waiting for 1 of 2 nodes")

@@ -175,7 +175,7 @@ def test_what_is_stored_stays_within_the_cap(daemon, what):
 
 
 @pytest.mark.parametrize("what", WAITING)
-def test_who_waits_stays_within_the_cap(daemon, what):
+def test_clients_that_wait_stay_within_the_cap(daemon, what):
     clients = []
     for number in range(60):
         WAITING_CLIENT[0] = number

@@ -92,7 +92,7 @@ def test_a_daemon_outlives_more_strangers_than_it_has_descriptors(cluster, valid
 @pytest.mark.parametrize("size", [100, 100_000, 8 << 20])
 # How much is left, and which step finds too little, depends on malloc().
 @pytest.mark.parametrize("malloc", ["", "glibc.malloc.tcache_count=0"], ids=["", "no cache"])
-def test_a_daemon_without_memory_closes_who_asks_for_it_and_goes_on(cluster, size, malloc):
+def test_a_daemon_without_memory_closes_the_client_that_asks_and_goes_on(cluster, size, malloc):
     # A tenth of what the cap would allow.
     daemon = cluster.daemon(0, "--store-memory", 4096, prefix=[
         "env", f"GLIBC_TUNABLES={malloc}", "prlimit", f"--as={400 << 20}"])

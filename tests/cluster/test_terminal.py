@@ -53,7 +53,7 @@ def test_rank_0_of_several_keeps_it_as_wide_as_its_lines(cluster):
 
 
 @pytest.mark.parametrize("options", [["--pty=off"], ["--tee=3"]])
-def test_nobody_keeps_it_who_shall_not_or_writes_to_a_file(cluster, tmp_path, options):
+def test_with_pty_off_or_a_file_rank_0_has_no_terminal(cluster, tmp_path, options):
     job = python(cluster, SIZE, "--log-dir", tmp_path, *options)
     assert job.wait() == 0
     assert "rank 0 False False 0\n" in job.text()
@@ -144,7 +144,7 @@ def test_frames_of_packages_are_dim_and_those_of_the_script_are_not(cluster, col
 
 @pytest.mark.parametrize("options, environment", [
     (["--color=never"], {}), ([], {"NO_COLOR": "1"}), ([], {"TERM": "dumb"})])
-def test_nobody_has_colours_who_does_not_want_them(cluster, options, environment):
+def test_there_are_no_colours_where_they_are_not_wanted(cluster, options, environment):
     job = start(cluster, "[ $RANK = 1 ] && sleep 1000; echo word; exit 3", "--nproc-per-node=2",
                 *options, environment=environment)
     assert job.wait() == 3

@@ -60,7 +60,7 @@ def test_the_rank_that_failed_is_named_though_it_ends_last(cluster, script):
         assert "that means" not in words
 
 
-def test_who_has_failed_and_hangs_on_its_way_out_is_named(cluster, script):
+def test_a_worker_that_has_failed_and_hangs_while_it_exits_is_named(cluster, script):
     # The thread that it has left running keeps the program from ending.
     text = script.read_text()
     script.write_text(text.replace("time.sleep(float(sys.argv[1]))",

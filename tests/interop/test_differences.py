@@ -91,7 +91,7 @@ def test_a_compare_set_that_stores_nothing_wakes_nobody(side):
     assert connect(server.port).check(["k"]) is False
 
 
-def test_a_push_wakes_nobody_who_waits_for_something_else(side):
+def test_a_push_wakes_no_client_that_waits_for_something_else(side):
     ours, server = side
     pusher, waiter = connect(server.port), validated(server)
     has_waiter(server, waiter, b"/queue")
@@ -217,7 +217,7 @@ def test_the_names_of_clients(tmp_path, ours):
     struct.pack("<BQ", 5, 131073),
     wire.set_(b"/k", b"no number") + wire.add(b"/k", 1),
 ], ids=["key", "value", "keys", "add"])  # fmt: skip
-def test_both_close_who_asks_for_too_much(side, request_bytes):
+def test_both_close_a_client_that_asks_for_too_much(side, request_bytes):
     _, server = side
     connection = validated(server)
     connection.sendall(request_bytes)

@@ -274,7 +274,7 @@ def backend(store):
     return C10dRendezvousBackend(store, "run")
 
 
-def test_torchruns_state_is_set_by_whoever_knows_the_last_one(backend):
+def test_torchruns_state_is_set_by_an_agent_that_knows_the_last_one(backend):
     assert backend.get_state() is None
     state, first, is_set = backend.set_state(b"one")
     assert (state, is_set) == (b"one", True)

@@ -304,7 +304,7 @@ def tried_again(machine, part, outcomes):
 PROCESSES = Part("processes", "pytest", again=True)
 
 
-def test_who_passes_alone_is_counted_as_passed_and_named():
+def test_a_test_that_passes_alone_is_counted_as_passed_and_named():
     machine = Machine(late=1, later=2)
     reports = tried_again(machine, PROCESSES, [Outcome(name, FAILED)
                                                for name in ("late", "later", "never")])
