@@ -20,6 +20,7 @@
 #include <deque>
 #include <fcntl.h>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <sched.h>
@@ -369,6 +370,29 @@ TEST_CASE("what a rank takes to answer is no move of it") {
   const auto& seen = ranks.watch.gathered()->ranks;
   REQUIRE(seen.size() == 2);
   CHECK((seen[0].record && seen[1].record));
+}
+
+TEST_CASE("of two looks at a rank that has answered, the one that knows of it sees no move") {
+  const tests::temporary_folder servers;
+  const standing_process answers(says::its_collectives, servers.path);
+  const std::map<pid_t, std::string> socket = {
+      {answers.pid(), server_socket(servers.path, answers.pid())}};
+  movement_question unaware;
+  unaware.leaders = {answers.pid()};
+  movement_question aware = unaware;
+  aware.answerers = {answers.pid()};
+  movement before;
+  const auto until = std::chrono::steady_clock::now() + tests::patience;
+  do {
+    before = look_for_moves(aware, before);
+    REQUIRE(ask_worker_servers(socket, tests::patience).size() == 1);
+    // On a busy machine an answer may be spread over too long a time to be a move.
+  } while (look_for_moves(unaware, before).moved.empty() &&
+           std::chrono::steady_clock::now() < until);
+  const movement seen = look_for_moves(aware, before);
+  CHECK(seen.moved.empty());
+  // And what was left out once is not left out again.
+  CHECK(look_for_moves(aware, seen).answering == seen.answering);
 }
 
 TEST_CASE("a rank that is asked and computes moves all the same") {
