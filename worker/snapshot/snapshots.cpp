@@ -42,6 +42,20 @@ std::optional<failure> join_nodes(resumed_snapshot& found, const vault_tier& vau
       std::string("cannot distribute what rank 0 has read of the snapshot: ") + lost.what()};
 }
 
+// Rank 0: why what is in the vault does not count.
+void tell_of_vault(const vault_tier& vault, const snapshots_options& options,
+                   const std::optional<resumed_snapshot>& from) {
+  if (!vault.is_used()) {
+    options.on_message("no vault for the snapshots in " + options.folder + ": " + vault.why_not());
+  }
+  const auto& left_out = vault.left_out();
+  if (left_out && (!from || snapshot_order{from->info.generation, from->info.step} < *left_out)) {
+    options.on_message("snapshot " + vault.path(*left_out) +
+                       " in the vault is not taken: each of several nodes has pieces of larger "
+                       "tensors there, and the ranks are others now");
+  }
+}
+
 std::vector<std::string> names_of_rank_0s(const snapshot_part& replicated) {
   std::vector<std::string> names;
   for (const auto& tensor : replicated.tensors) {
@@ -124,10 +138,8 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
     problem = told->text;
     return told->code;
   }
-  if (vault && !vault->is_used() && here.rank == 0) {
-    options.on_message("no vault for the snapshots in " + options.folder + ": " + vault->why_not());
-  }
   auto& found = std::get<agreement>(agreed);
+  if (vault && here.rank == 0) tell_of_vault(*vault, options, found.from);
   auto made = std::make_unique<parts>(here, std::move(options));
   made->generation = found.generation;
   std::optional<snapshot_order> resumed;

@@ -168,8 +168,10 @@ void vault_tier::combine(const std::vector<std::string>& words) {
   if (!without.empty()) why_not_ = text_of_ranks(without) + ": " + why;
   std::erase_if(held_, [&](const auto& each) {
     const auto& [order, has_own] = each;
-    return !why_not_.empty() || count[order] != words.size() ||
-           (!has_own && incomplete.contains(order));
+    if (!why_not_.empty() || count[order] != words.size()) return true;
+    if (has_own || !incomplete.contains(order)) return false;
+    left_out_ = order;  // they come in ascending order
+    return true;
   });
 }
 

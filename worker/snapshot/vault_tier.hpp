@@ -79,6 +79,9 @@ class vault_tier {
 
   // The snapshots that all ranks have; true: each can have its own state, too.
   const std::map<snapshot_order, bool>& held() const { return held_; }
+  // Rank 0: the newest that all have, and cannot take, as its pieces of larger tensors are on
+  // several nodes and the ranks are others now.
+  const std::optional<snapshot_order>& left_out() const { return left_out_; }
   // One of them is damaged: it does not count among those to keep.
   void forget(snapshot_order order);
   // The greatest generation of any that a rank has; the folder's next one must be greater.
@@ -120,6 +123,7 @@ class vault_tier {
   bool is_met_ = false;
   std::string why_not_;
   std::map<snapshot_order, bool> held_;
+  std::optional<snapshot_order> left_out_;
   std::uint64_t generation_max_ = 0;
   std::set<snapshot_order> whole_;  // on all nodes, as far as this rank knows
 };

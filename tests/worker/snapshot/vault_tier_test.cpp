@@ -346,6 +346,11 @@ TEST_CASE("pieces that are on other nodes are not looked for in the vault", "[sn
   const auto ranks = test.open(2, next);
   require_open(ranks);
   CHECK(ranks[0].job->resumed()->info.step == (next == 2 ? 20 : 10));
+  CHECK(test.messages.text() ==
+        (next == 2 ? ""
+                   : "snapshot " + test.in_vault(0, "snapshot-000001-000020") +
+                         " in the vault is not taken: each of several nodes has pieces of larger "
+                         "tensors there, and the ranks are others now\n"));
 }
 
 TEST_CASE("a step that is saved anywhere is not saved in the vault again", "[snapshot][vault]") {
