@@ -34,7 +34,8 @@ constexpr std::string_view of_arguments = R"(
 
 constexpr std::string_view exit_codes = R"(
 Exit code: 0 when every worker exited with 0; that of the worker that failed first, or 128 plus its
-signal; 2 for a mistake on the command line; 68 when another job has opened the endpoint; 69 when
+signal; 1 when the root cause has no such code (a node was lost, a rank hung, a worker could not be
+started); 2 for a mistake on the command line; 68 when another job has opened the endpoint; 69 when
 the nodes did not meet within join_timeout; 78 when the run refuses this node; 128 plus the signal
 that ended the run, and 0 for a node that left on a signal while the others go on.
 )";

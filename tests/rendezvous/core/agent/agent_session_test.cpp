@@ -305,7 +305,7 @@ TEST_CASE("a node alone that has succeeded leaves with 0 where no daemon comes b
   CHECK(story.left->exit_code == 0);
 }
 
-TEST_CASE("one of two that has succeeded does not know how the run ended, and leaves with 1") {
+TEST_CASE("one of two that has succeeded does not know how the run ended, and exits with 69") {
   agent_story story;
   story.run_as_member();
   story.worker_succeeds(0);
