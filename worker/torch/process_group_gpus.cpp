@@ -15,9 +15,18 @@ namespace {
 
 constexpr auto nccl_timeout = std::chrono::minutes(10);  // PyTorch's default
 
+// In some versions of LibTorch, backends other than NCCL's throw.
+c10d::ErrorType reported_by(c10d::Backend& backend) {
+  try {
+    return backend.getError();
+  } catch (const c10::Error&) {
+    return c10d::ErrorType::SUCCESS;
+  }
+}
+
 // Why a collective of this backend cannot end. Empty: nothing is known.
 std::string error_of(c10d::Backend& backend) {
-  switch (backend.getError()) {
+  switch (reported_by(backend)) {
     case c10d::ErrorType::SUCCESS:
       return "";
     case c10d::ErrorType::TIMEOUT:

@@ -53,7 +53,7 @@ struct job_on_gpu {
     auto part = group.subgroup({0, 1});
     torch::nn::Linear model(2, 1);
     distributed_data_parallel parallel(group, *model);
-    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(1e-4).momentum(0.9));
     std::atomic<std::uint64_t> step{0};
     const bool is_first = loses && round == 1;
     if (is_first)
