@@ -95,6 +95,8 @@ def versions(runner, part):
         if not report.failed():
             yield runner.run(Part(f"{name}-torch", "catch", "torch_tests", build))
             yield runner.run(Part(f"{name}-interop", "pytest", "interop", build, lane=ALONE))
+            yield runner.run(Part(f"{name}-records", "pytest", "cluster/test_flight_records.py",
+                                  build, lane=ALONE))
     runner.python = python
 
 
