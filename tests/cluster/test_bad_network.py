@@ -2,12 +2,10 @@
 
 import re
 
-from tests.support.cluster import wait_for
-
-CONF = "node_timeout=5"
+from tests.support.cluster import LOST_SOON, wait_for
 
 
-def job(cluster, make_slow_hosts, nnodes, conf=CONF):
+def job(cluster, make_slow_hosts, nnodes, conf=LOST_SOON):
     hosts = make_slow_hosts(4, delay=0.05, loss=0.02)
     daemon = cluster.daemon(29400, host=hosts[0], bind="0.0.0.0")
     agents = [cluster.agent(f"node-{index}", "--max-restarts=1", host=hosts[index], nnodes=nnodes,

@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 
@@ -508,6 +509,30 @@ def test_builds_that_repeated_parts_need_are_made(tree):
     text, _ = run.communicate(timeout=LIMIT_S)
     assert (tree / "begun").read_text() == "build\nbuild-asan\n"
     assert text.endswith("\n0 passed, 2 failed, 0 skipped\n")
+
+
+def test_a_failure_is_shown_at_once_and_junit_has_it(tree):
+    for name in ("cmake", "ninja"):
+        (tree / "bin" / name).write_text("#!/bin/sh\n")
+        (tree / "bin" / name).chmod(0o755)
+    program = tree / "build/bin/unit_tests"
+    program.parent.mkdir(parents=True)
+    (tree / "events").write_text(GOOD + BAD)
+    program.write_text('#!/bin/sh\ncase "$*" in *--list-test-names-only*) exit;; esac\n'
+                       f"cat {tree}/events\nuntil [ -e {tree}/go ]; do sleep 0.1; done\nexit 1\n")
+    program.chmod(0o755)
+    run = start(tree, "--repeat", "1", "unit")
+    shown = next(line for line in run.stdout if "FAILED" in line)
+    assert shown == "unit: FAILED: bad (build/test-logs/unit-1.log)\n"
+    assert run.poll() is None
+    (tree / "go").touch()
+    text, _ = run.communicate(timeout=LIMIT_S)
+    assert text.endswith("\n1 passed, 1 failed, 0 skipped\n"), text
+    suite = ElementTree.parse(tree / "build/test-logs/unit-1.xml").getroot()
+    assert [suite.get(name) for name in ("name", "tests", "failures")] == ["unit", "2", "1"]
+    good, bad = suite
+    assert good.get("name") == "it's [good]" and not list(good)
+    assert "x.cpp:1\nexpression failed" in bad.find("failure").text
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
