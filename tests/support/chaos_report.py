@@ -3,9 +3,10 @@
 import json
 import re
 import time
-import urllib.request
 from collections import defaultdict
 from pathlib import Path
+
+from tests.support.cluster import DIRECT
 
 STAMP = re.compile(r"\b(\d\d:\d\d:\d\d\.\d{3})\b")
 LINES = 200
@@ -54,7 +55,7 @@ def program_lines(cluster):
 def daemon_view(chaos):
     try:
         address = f"http://127.0.0.1:{chaos.port}/api/v1/runs"
-        with urllib.request.urlopen(address, timeout=3) as answer:
+        with DIRECT.open(address, timeout=3) as answer:
             return json.dumps(json.load(answer), indent=1)[:4000]
     except (OSError, ValueError) as problem:
         return f"no answer: {problem}"

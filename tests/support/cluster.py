@@ -28,6 +28,13 @@ LIMIT = float(os.environ.get("DDPRUN_TEST_LIMIT", "180"))
 # Signals that end a program because of its own fault.
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
+# Where the tests run within a job (of Slurm, of an MPI, of torchrun or of ddprun), it has set what
+# a launcher takes for its own job. Tests set what they need of this themselves.
+OF_A_JOB = ("PET_", "TORCHELASTIC_", "TORCH_ELASTIC_", "DDPRUN_ROUND", "SLURM_", "PMI_",
+            "OMPI_COMM_", "MPI_LOCAL", "MV2_COMM_", "PALS_", "FLUX_", "JSM_",
+            "JOB_COMPLETION_INDEX")
+for variable in [name for name in os.environ if name.startswith(OF_A_JOB)]:
+    del os.environ[variable]
 
 # For tests whose workers fail at once, again and again, and must still be restarted.
 GO_ON = ("--max-quick-failures", "0", "--rdzv-conf", "backoff_max=0")
@@ -64,9 +71,13 @@ def wait_for(what, condition, limit=None):
         time.sleep(0.01)
 
 
+# Without the proxy that this machine's environment may name: it does not reach the tests' daemons.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
 def get(port, path):
     """Returns a daemon's HTTP response on this host: the status and the text."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+    with DIRECT.open(f"http://127.0.0.1:{port}{path}", timeout=LIMIT) as answer:
         return answer.status, answer.read().decode()
 
 
@@ -106,12 +117,10 @@ class Event:
 
 
 def environment_of(cluster, more=None):
-    """The environment of a program that a test starts: the test's own, without what would affect a
-    launcher."""
-    own = {name: value for name, value in os.environ.items()
-           if not name.startswith(("PET_", "TORCHELASTIC_", "DDPRUN_ROUND", "SLURM_"))}
+    """The environment of a program that a test starts."""
     # Only tests of --check depend on what it says of this machine.
-    return {**own, "DDPRUN_TEST_MARK": cluster.mark, "DDPRUN_TEST_CONTROL": str(cluster.folder),
+    return {**os.environ, "DDPRUN_TEST_MARK": cluster.mark,
+            "DDPRUN_TEST_CONTROL": str(cluster.folder),
             "XDG_STATE_HOME": str(cluster.folder / "state"), "PET_CHECK": "off", **(more or {})}
 
 

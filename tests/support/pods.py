@@ -213,7 +213,8 @@ class Pod(Program):
         url = f"http://{self.host.address}:{ports[wanted['port']]}{wanted['path']}"
         asked = subprocess.run(
             [*self.kubelet.host.prefix, sys.executable, "-c",
-             "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=60).status)",
+             "import sys, urllib.request as r; direct = r.build_opener(r.ProxyHandler({})); "
+             "print(direct.open(sys.argv[1], timeout=60).status)",
              url], capture_output=True, text=True, check=False)
         return asked.stdout.strip() or asked.stderr.splitlines()[-1]
 
