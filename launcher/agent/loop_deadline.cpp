@@ -34,9 +34,16 @@ void loop_deadline::arm(std::optional<time_point> due) {
       }));
 }
 
+void loop_deadline::stop() {
+  arm(std::nullopt);
+  alive_.begin_anew();
+}
+
 void loop_deadline::wake() {
   armed_for_.reset();
+  const lifetime::watcher watch = alive_.watch();
   notice();
+  if (watch.expired()) return;  // `late` has stopped it
   lateness_.expect(told_.now());
   // Messages that have arrived meanwhile must be handled before a deadline counts against their
   // sender: the loop polls the sockets once between this handler and the next.

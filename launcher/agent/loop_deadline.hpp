@@ -33,8 +33,9 @@ class loop_deadline {
   void arm(std::optional<time_point> due);
   // Calls `late` if the loop stood still. Call it before each event.
   void notice();
-  // `passed` is not called any more, unless a deadline is armed again.
-  void stop() { timer_.cancel(); }
+  // No deadline is waited for, also if the loop has woken for it already: `passed` is not called
+  // any more, unless a deadline is armed again.
+  void stop();
 
  private:
   void wake();
@@ -44,7 +45,7 @@ class loop_deadline {
   boost::asio::steady_timer timer_;
   std::optional<time_point> armed_for_;
   lateness_watch lateness_;
-  lifetime alive_;
+  lifetime alive_;  // until the next stop()
 };
 
 }  // namespace ddprun::launcher

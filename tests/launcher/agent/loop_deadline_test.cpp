@@ -120,6 +120,29 @@ TEST_CASE("a message that has come is heard before the deadline counts against i
   CHECK(loop.said == words{"late by 4 s", "message", "passed"});
 }
 
+TEST_CASE("a deadline that is stopped when the loop has woken for it passes no more") {
+  loop_with_deadline loop;
+  loop.when_late = [&] { loop.deadline->stop(); };
+  loop.deadline->arm(loop.now + 10s);
+  loop.now += 14s;
+  loop.io.run();
+  CHECK(loop.said == words{"late by 4 s"});
+  loop.now += 1h;
+  loop.deadline->notice();
+  CHECK(loop.said == words{"late by 4 s"});
+}
+
+TEST_CASE("a deadline that was stopped can be armed again, for the same moment, too") {
+  loop_with_deadline loop;
+  const time_point due = loop.now + 10s;
+  loop.deadline->arm(due);
+  loop.deadline->stop();
+  loop.deadline->arm(due);
+  loop.now += 10s;
+  loop.io.run();
+  CHECK(loop.said == words{"passed"});
+}
+
 TEST_CASE("a deadline that is destroyed passes no more") {
   loop_with_deadline loop;
   loop.deadline->arm(loop.now);
