@@ -296,7 +296,9 @@ void agent::hear_end_signal(int signal) {
   finder_->stop();
   exit_code_ = exit_code_of_signal(signal);  // there is no machine yet, so there is nothing to stop
   why_it_left_ = core::leave_reason::drained;
-  reporter_->tell_end_before_start(*exit_code_, "stopped by " + signal_name(signal));
+  const std::string why = "stopped by " + signal_name(signal) + " before a round began here";
+  reporter_->tell_end_before_start(*exit_code_, why);
+  say(note_level::error, "exit code " + std::to_string(*exit_code_) + ": " + why);
   after_goodbye();
 }
 

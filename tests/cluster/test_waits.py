@@ -67,6 +67,20 @@ def test_ctrl_c_before_the_first_round(cluster):
     a.says("stopped by SIGINT while waiting, before a round began here")
 
 
+def test_ctrl_c_while_the_daemon_is_searched_for(cluster):
+    """On a node of a Slurm step that opens no daemon, before the first node has opened its own."""
+    nodes = "localhost,other"
+    a = cluster.agent("node-b", nnodes=2, environment={
+        "SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": nodes,
+        "SLURM_JOB_NODELIST": nodes, "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_PROCID": "1", "SLURM_NODEID": "1",
+        "SLURMD_NODENAME": "other"})
+    a.says("waiting for the rendezvous daemon of run test on localhost, at port")
+    a.kill(signal.SIGINT)
+    assert a.wait() == 130
+    a.says("error: exit code 130: stopped by SIGINT before a round began here")
+
+
 def test_ctrl_c_at_one_that_waits_is_told_to_the_others(cluster):
     daemon = cluster.daemon()
     a, b = cluster.nodes("node-a", "node-b", endpoint=f"127.0.0.1:{daemon.port}", nnodes=3)
