@@ -79,7 +79,8 @@ class round_workers {
   void expect_end(round_number round);
   // Call it before they are asked: until they have ended it is reported whether they are busy.
   void watch_stop() { busy_watch_.start(); }
-  // Kills what lives without waiting; no callback comes any more.
+  // Kills what lives without waiting. Call it when the loop runs no more: ends that were reported
+  // before may still be explained from it.
   void abandon() { group_.reset(); }
 
   round_number round() const { return round_; }  // the newest that was begun; 0: none
