@@ -189,20 +189,26 @@ class survivors {
     if (auto error = files.make_folder(place(), made)) return wrong(error);
     const auto names = list_names(files, place());
     if (!names) return wrong(names.error());
-    if (names->contains(manifest_name)) return std::nullopt;  // all have saved it before
+    snapshot_history history(files, here_.folder, here_.who, here_.info.generation, {},
+                             here_.on_message);
+    const snapshot_order order{here_.info.generation, here_.info.step};
+    if (names->contains(manifest_name)) {
+      // All have saved it before, but rank 0 may have died before its name was on the disk.
+      auto failed = history.settle(order);
+      if (!failed || failed->code != errc::not_found) return failed;
+    }
     // That of a save that was given up speaks of files that are not whole.
     if (names->contains(index_name)) (void)files.remove(place() + "/" + std::string(index_name));
     const auto record = write_rank_file(files, place() + "/" + std::string(survivors_file_name),
                                         *layout, [this] { return until_.passed(); });
     if (!record) return wrong(record.error());
     if (auto error = files.sync_folder(place())) return wrong(error);
-    snapshot_history history(files, here_.folder, here_.who, here_.info.generation, {},
-                             here_.on_message);
     snapshot_info info = here_.info;
     info.is_emergency = true;
     const auto failed = history.commit(manifest{info, {*record}});
     // A rank 0 that was cut off has saved the same step meanwhile, whole.
-    return failed && failed->code == errc::refused && failed->may_be_there ? std::nullopt : failed;
+    const bool is_there = failed && failed->code == errc::refused && failed->may_be_there;
+    return is_there ? history.settle(order) : failed;
   }
 
   std::optional<failure> hear(std::uint32_t writer) {

@@ -89,6 +89,34 @@ TEST_CASE("a power cut in an emergency costs no snapshot", "[snapshot]") {
   }
 }
 
+// Rank 0 dies with the manifest in the folder, and perhaps not on the disk.
+TEST_CASE("an emergency of a step whose save was under way is not lost with the power",
+          "[snapshot]") {
+  constexpr std::size_t steps = 40;  // more than rank 0 takes for a save
+  std::size_t found_saved = 0;
+  for (const std::uint64_t at : cases_to_take(steps, steps)) {
+    for (unsigned seed = 0; seed < 8; ++seed) {
+      INFO("rank 0 fails from step " << at << " on, seed " << seed);
+      two_ranks test(shared_by::one_disk, 1, seed);
+      auto job = test.open(1);
+      REQUIRE(two_ranks::is_open(job));
+      REQUIRE(save(job, 10) == all(two_ranks::ranks));
+      test.reported = 10;
+      test.views[0].fail(test.views[0].steps() + at, ~std::size_t{0});
+      (void)save(job, 20);
+      job[0].job.reset();
+      found_saved += test.disk.exists(std::string(two_ranks::folder) +
+                                      "/snapshot-000001-000020/manifest.json");
+      if (!job[1].job->save_emergency(20, 0, small_state(20).view(), patience)) test.reported = 20;
+      CHECK(test.reported == 20);
+      job.clear();
+      test.restart_server();
+      REQUIRE(test.check(2) == "");
+    }
+  }
+  CHECK(found_saved != 0);
+}
+
 TEST_CASE("a disk that lies about an emergency's sync is caught by the checker", "[snapshot]") {
   emergency_life life;
   REQUIRE(life.after(mishap::none, 0) == "");
