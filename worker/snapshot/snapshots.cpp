@@ -56,10 +56,12 @@ void tell_of_vault(const vault_tier& vault, const snapshots_options& options,
   }
 }
 
-std::vector<std::string> names_of_rank_0s(const snapshot_part& replicated) {
+// A single writer is wanted where other ranks may have anything: all that is replicated is rank
+// 0's.
+std::vector<std::string> names_of_rank_0s(const snapshot_part& replicated, bool is_all) {
   std::vector<std::string> names;
   for (const auto& tensor : replicated.tensors) {
-    if (tensor.is_rank_0s) names.push_back(tensor.name);
+    if (is_all || tensor.is_rank_0s) names.push_back(tensor.name);
   }
   return names;
 }
@@ -191,7 +193,7 @@ result<saver::files> snapshots::parts::files_of(const snapshot_state& state, sna
   mine.replicated = dealt.ranks;
   if (options.writers != 1) mine.deal = dealt.checksum;
   if (is_for_vault) {
-    mine.rank_0s = names_of_rank_0s(state.replicated);
+    mine.rank_0s = names_of_rank_0s(state.replicated, options.writers == 1);
     return mine;
   }
   if (here.rank == 0 && dealt.is_shared()) {

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <stdexcept>
+#include <functional>
+#include <memory>
 #include <sys/stat.h>
 #include <utility>
 
@@ -351,26 +351,38 @@ void vault_tier::remove(snapshot_order order) {
 
 void take_from_rank_0(resumed_snapshot& found, const ranks_of_node& saved,
                       const byte_broadcast& broadcast, std::uint32_t rank) {
-  std::string names = json_text(json(saved.rank_0s));
-  names.resize(number_of_rank_0(broadcast, names.size()));
-  broadcast_all(broadcast, names);
-  for (const auto& name : json::parse(names).get<std::vector<std::string>>()) {
-    auto& tensors = found.replicated.tensors;
-    const auto tensor = std::find_if(tensors.begin(), tensors.end(),
-                                     [&](const tensor_view& each) { return each.name == name; });
-    const std::uint64_t own = tensor == tensors.end() ? 0 : tensor->bytes.size();
-    const std::uint64_t bytes = number_of_rank_0(broadcast, own);
-    if (tensor == tensors.end() || bytes != own) {
-      throw std::runtime_error("snapshot " + found.path + ": '" + name +
-                               "' is another tensor here than on rank 0");
-    }
-    auto memory = std::make_shared<bytes_in_memory>();
-    memory->content.resize(bytes);
-    if (rank == 0) std::memcpy(memory->content.data(), tensor->bytes.data(), bytes);
-    broadcast_all(broadcast, memory->content);
-    tensor->bytes = memory->content;
-    found.bytes.push_back(std::move(memory));
+  auto& [values, tensors] = found.replicated;
+  std::set<std::string, std::less<>> replaced(saved.rank_0s.begin(), saved.rank_0s.end());
+  json described = json::array();
+  for (const auto& tensor : tensors) {
+    if (rank == 0 && replaced.contains(tensor.name))
+      described.push_back({tensor.name, to_text(tensor.type), tensor.shape});
   }
+  std::string text = json_text({{"values", values}, {"tensors", std::move(described)}});
+  text.resize(number_of_rank_0(broadcast, text.size()));
+  broadcast_all(broadcast, text);
+  const json of_rank_0 = json::parse(text);
+  of_rank_0.at("values").get_to(values);
+  std::vector<tensor_view> taken;
+  for (const auto& each : of_rank_0.at("tensors")) {
+    tensor_view tensor;
+    each.at(0).get_to(tensor.name);
+    tensor.type = parse_element_type(each.at(1).get<std::string>()).value();
+    each.at(2).get_to(tensor.shape);
+    auto memory = std::make_shared<bytes_in_memory>();
+    memory->content.resize(bytes_of(tensor).value());
+    if (rank == 0) memory->content = found.replicated.find(tensor.name)->bytes;
+    broadcast_all(broadcast, memory->content);
+    if (rank == 0) continue;  // it has them in its file
+    tensor.bytes = memory->content;
+    found.bytes.push_back(std::move(memory));
+    replaced.insert(tensor.name);
+    taken.push_back(std::move(tensor));
+  }
+  if (rank == 0) return;
+  // What is here and not on rank 0 goes, too: the folder's snapshot would not have it.
+  std::erase_if(tensors, [&](const tensor_view& each) { return replaced.contains(each.name); });
+  tensors.insert(tensors.end(), taken.begin(), taken.end());
 }
 
 }  // namespace ddprun::worker

@@ -54,7 +54,8 @@ struct ranks_of_node {
   std::uint32_t first = 0;
   std::uint32_t count = 1;
   std::uint32_t world_size = 1;
-  // Tensors that may differ between nodes, of which all ranks get rank 0's: names.
+  // Tensors that may differ between nodes, or be rank 0's only, of which all ranks get rank 0's:
+  // names.
   std::vector<std::string> rank_0s;
 };
 
@@ -128,9 +129,10 @@ class vault_tier {
   std::set<snapshot_order> whole_;  // on all nodes, as far as this rank knows
 };
 
-// Gives all ranks rank 0's version of the tensors that may differ between nodes. All ranks call it;
-// it throws what the broadcast throws, and std::runtime_error if the ranks have read different
-// things.
+// Gives all ranks what a snapshot in the folder would give them: rank 0's values, and its version
+// of the tensors that may differ between nodes, whatever those of other ranks are called or look
+// like. All ranks call it; it throws what the broadcast throws, and std::exception if that has
+// brought something else.
 void take_from_rank_0(resumed_snapshot& found, const ranks_of_node& saved,
                       const byte_broadcast& broadcast, std::uint32_t rank);
 
