@@ -56,11 +56,11 @@ CHECK = textwrap.dedent("""
 """)
 
 
-def keeping(text):
+def keeping(text, arguments='"gloo"'):
     """That script, with the group that is kept, and which says whether it was. Its rank dies in the
     first round, also where no restart was counted since."""
     made = re.search(r'( +)dist.init_process_group\(.*\)\n', text)
-    kept = '{0}ddprun.init_process_group("gloo")\n{0}check_group()\n'.format(made.group(1))
+    kept = f"{made.group(1)}ddprun.init_process_group({arguments})\n{made.group(1)}check_group()\n"
     for old, new in ((made.group(), kept), ("def train():", f"{CHECK}def train():"),
                      (" and attempt == 0", ' and os.environ["DDPRUN_ROUND"] == "1"')):
         text = text.replace(old, new)
@@ -103,9 +103,10 @@ def test_a_spare_that_waits_comes_into_the_group(cluster, tmp_path):
 
 @needs_reconfigure
 def test_it_has_as_many_ranks_as_the_round(cluster, tmp_path):
-    """The first node is lost, and those of the second become ranks 0 and 1."""
+    """The first node is lost, and those of the second become ranks 0 and 1. The arguments are those
+    that torch's own function takes without names."""
     script = tmp_path / "train.py"
-    script.write_text(keeping(SCRIPT))
+    script.write_text(keeping(SCRIPT, '"gloo", "env://"'))
     daemon = cluster.daemon()
     a, b = cluster.nodes("a", "b", arguments=["--survivors", "on", "--max-restarts", 2],
                          endpoint=f"127.0.0.1:{daemon.port}", nnodes="1:2", workers=2,

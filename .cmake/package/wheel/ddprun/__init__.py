@@ -51,15 +51,18 @@ def survive(train, state=None):
     return survivors.survive(train, state)
 
 
-def init_process_group(backend=None, timeout=None, **others):
+def init_process_group(backend=None, init_method=None, timeout=None, **others):
     """In train(), in place of torch.distributed.init_process_group(): a worker that lives on keeps
     its default process group, which is connected to the ranks of the new round. The group is the
     same object as before, and so whatever holds it goes on; groups of new_group() are made anew.
+    Call it in every round, even if is_initialized(): that is true of a group that is kept, too.
 
-    That takes PyTorch 2.14 or newer, and the backend "gloo" without other arguments than timeout.
-    With anything else, and under another launcher, the group is made anew, as by torch's own
-    function, which gets all arguments."""
+    That takes PyTorch 2.15, and the backend "gloo" without other arguments than timeout (and
+    init_method, if it is "env://"). With anything else, and under another launcher, the group is
+    made anew, as by torch's own function, which gets all arguments."""
     from ddprun import groups
+    if init_method not in (None, "env://"):  # what torch's own function does without it
+        others["init_method"] = init_method
     groups.init_process_group(backend, timeout, others)
 
 
