@@ -21,6 +21,7 @@ needs_reconfigure = pytest.mark.skipif(
 
 PACKAGE = ROOT / ".cmake/package/wheel"
 CHECK = textwrap.dedent("""
+    import io
     import json
 
     held = None
@@ -34,6 +35,14 @@ CHECK = textwrap.dedent("""
         assert int(record["pg_status"][calls[0][1]]["last_enqueued_collective"]) == 1, record
 
 
+    # PyTorch writes the rank before the lines of an error that nothing catches.
+    def check_traceback(rank):
+        stderr, sys.stderr = sys.stderr, io.StringIO()
+        sys.excepthook(ValueError, ValueError("odd"), None)
+        text, sys.stderr = sys.stderr.getvalue(), stderr
+        assert text.startswith(f"[rank{rank}]: ") and text.endswith("ValueError: odd\\n"), text
+
+
     def check_group():
         global held
         if hasattr(dist, "_reconfigure"):
@@ -44,6 +53,7 @@ CHECK = textwrap.dedent("""
         held = dist.group.WORLD
         assert [str(rank), str(world_size)] == [os.environ[name] for name in ("RANK", "WORLD_SIZE")]
         assert dist.get_process_group_ranks(held) == list(range(world_size))
+        check_traceback(rank)
         # Those that are made in the round have the same name on all ranks, and its store.
         for _ in range(2):
             ends = dist.new_group([0, world_size - 1])

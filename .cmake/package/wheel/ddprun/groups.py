@@ -8,6 +8,7 @@ through which the handles are exchanged.
 """
 
 import os
+import sys
 import threading
 import weakref
 
@@ -31,6 +32,14 @@ class Kept:
         self.asked = asked
         self.group_count = group_count  # the number that torch gives to the next group
         self.is_connected = False
+        self.hook = sys.excepthook  # torch's: it writes the rank before the lines of an error
+
+    def name_rank(self, rank):
+        """In the round before this process may have been another rank. The hook keeps the words for
+        life."""
+        names = getattr(getattr(self.hook, "__code__", None), "co_freevars", ())
+        if "excepthook_prefix" in names:
+            self.hook.__closure__[names.index("excepthook_prefix")].cell_contents = f"[rank{rank}]"
 
 
 class Numbers:
@@ -171,6 +180,7 @@ def connect(dist, backend, timeout):
     core()._reset_fr_trace()
     dist.distributed_c10d._world.pg_group_ranks[dist.group.WORLD] = {
         each: each for each in range(world_size)}
+    kept.name_rank(rank)
     kept.is_connected = True
     generation += 1
 
