@@ -24,9 +24,10 @@ def helps():
 
 
 def benchmark_help():
-    """The help text of the one benchmark whose options a page shows."""
-    return subprocess.run([sys.executable, ROOT / "tests/benchmark/hosts_benchmark.py", "--help"],
-                          capture_output=True, text=True, check=True).stdout
+    """The help texts of the benchmarks whose options a page shows."""
+    return "".join(subprocess.run([sys.executable, ROOT / "tests/benchmark" / name, "--help"],
+                                  capture_output=True, text=True, check=True).stdout
+                   for name in ("hosts_benchmark.py", "evidence_benchmark.py"))
 
 
 def test_every_option_it_names_is_known():

@@ -20,7 +20,8 @@ class gpu_event final : public device_event {
   bool is_done() const override;
 
  private:
-  std::vector<c10::Event> events_;  // one for each GPU
+  std::vector<c10::Device> gpus_;
+  std::vector<c10::Event> events_;  // of each of them
 };
 
 }  // namespace ddprun::worker

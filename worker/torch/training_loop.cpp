@@ -101,15 +101,20 @@ class training_loop::work final : public loop_work {
   }
   void step(std::uint64_t epoch, std::uint64_t step, std::span<const sample_span> passes) override {
     if (may_be_put_back()) unfinished_.begin_step();
+    if (!watch_) return make_step(epoch, step, passes);
+    // What on_step has given the GPU, and the copies above, may wait for a lost rank as well.
+    watch_->end_step(gpu_event::record(gpus_));
     const auto& group = parallel_.group();
-    if (watch_) watch_->begin_step({group.sign_of_loss(), group.abort_on_gpus()});
-    parallel_.zero_grad();
-    for (const auto& pass : passes)
-      run_pass({epoch, step, pass, report_}, &pass == &passes.back());
-    wait_for_gradients();
-    update(step);
-    is_half_updated_ = false;
-    if (watch_) watch_->end_step(gpu_event::record(gpus_));
+    watch_->begin_step({group.sign_of_loss(), group.abort_on_gpus()});
+    is_in_step_ = true;
+    try {
+      make_step(epoch, step, passes);
+    } catch (...) {
+      watch_->leave_step();
+      throw;
+    }
+    watch_->end_step(gpu_event::record(gpus_));
+    is_in_step_ = false;
   }
   void set_stop_has_come(std::function<bool()> stop_has_come) override {
     stop_has_come_ = std::move(stop_has_come);
@@ -123,10 +128,16 @@ class training_loop::work final : public loop_work {
     if (gpus_.empty()) return "";
     if (!watch_) return why_not_at_rest();
     const deadline until(within);
+    if (!is_in_step_) watch_->end_step(gpu_event::record(gpus_));
     if (auto why = watch_->end(within); !why.empty()) return why;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until.left());
-    if (wait_until_done(*gpu_event::record(gpus_), left)) return "";
-    return "the GPU still works " + ddprun::to_text(within) + " later";
+    if (!wait_until_done(*gpu_event::record(gpus_), left)) {
+      return "the GPU still works " + ddprun::to_text(within) + " later";
+    }
+    // An aborted kernel sends on what it has, so a survivor that has not aborted yet may finish the
+    // step with it. Only one that is alone has no other whose abort could do that.
+    if (parallel_.group().here().world_size == 2) return "";
+    return "several ranks are left, and the abort of one may end another's step on its GPU";
   }
   void end_step(const step_end& done) override {
     if (on_step) on_step(done);
@@ -257,6 +268,14 @@ class training_loop::work final : public loop_work {
     wait_until_copied_();
     copied_.clear();
   }
+  void make_step(std::uint64_t epoch, std::uint64_t step, std::span<const sample_span> passes) {
+    parallel_.zero_grad();
+    for (const auto& pass : passes)
+      run_pass({epoch, step, pass, report_}, &pass == &passes.back());
+    wait_for_gradients();
+    update(step);
+    is_half_updated_ = false;
+  }
   void update(std::uint64_t step) {
     // All ranks have the same gradients, and so leave the same steps out.
     const bool is_sound = !scaler_ || scaler_->scale_down(parallel_.module().parameters());
@@ -311,6 +330,7 @@ class training_loop::work final : public loop_work {
   };
   std::function<bool()> stop_has_come_ = [] { return false; };
   std::optional<device_watch> watch_;  // only on GPUs, without LibTorch's watchdog
+  bool is_in_step_ = false;            // from there until it is finished; where there is a watch
 };
 
 training_loop::training_loop(distributed_data_parallel& parallel,

@@ -161,6 +161,12 @@ void device_watch::end_step(std::shared_ptr<const device_event> step) {
   shared_->last_step = std::move(step);
 }
 
+void device_watch::leave_step() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->is_in_step = false;
+  shared_->collectives.sign_of_loss = nullptr;
+}
+
 std::string device_watch::end(std::chrono::milliseconds within) {
   std::unique_lock lock(shared_->mutex);
   if (shared_->lost.empty()) shared_->lost = "another rank is lost";

@@ -62,8 +62,11 @@ class device_watch {
   // Waits until the device has done what comes before `gradients`. Empty: it has, and no abort had
   // begun. Else why a rank counts as lost.
   std::string wait_for(const device_event& gradients);
-  // The step counts. The device has done it once it is done with what comes before `step`.
+  // The step counts. The device has done it once it is done with what comes before `step`. Again
+  // for the same step, if the device was given more that must be whole.
   void end_step(std::shared_ptr<const device_event> step);
+  // The step has thrown: no sign is looked for, and `stop_has_come` not called, until the next.
+  void leave_step();
 
   // A rank is lost, as another call has found: the collectives of the last begin_step() are
   // aborted, unless they are already. Empty: they have ended, and the last finished step was whole.
