@@ -50,7 +50,7 @@ def test_the_wheel_has_the_programs_and_a_few_lines_of_python(wheel):
     information = f"ddprun-{version}.dist-info"
     scripts = {f"ddprun-{version}.data/scripts/{name}" for name in PROGRAMS}
     modules = {f"ddprun/{name}.py"
-               for name in ("__init__", "__main__", "nccl", "survivors", "vault")}
+               for name in ("__init__", "__main__", "groups", "nccl", "survivors", "vault")}
     assert set(entries) == {*modules, f"{information}/METADATA", f"{information}/WHEEL",
                             f"{information}/RECORD", *scripts}
     for name in scripts:
