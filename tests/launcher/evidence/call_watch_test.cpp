@@ -2,6 +2,7 @@
 
 #include "launcher/evidence/evidence_gathering.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/fork_alone.hpp"
 
 #include <array>
 #include <csignal>
@@ -28,7 +29,7 @@ class calling_process {
   explicit calling_process(bool has_handler) {
     REQUIRE(pipe(orders_.data()) == 0);
     REQUIRE(pipe(answers_.data()) == 0);
-    pid_ = fork();
+    pid_ = tests::fork_alone();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) run(has_handler);
     hear();

@@ -6,6 +6,7 @@
 #include "launcher/evidence/stack_request.hpp"
 #include "launcher/evidence/worker_server.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/fork_alone.hpp"
 #include "tests/support/loop.hpp"
 #include "tests/support/patience.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -80,7 +81,7 @@ class standing_process {
   explicit standing_process(says what, const std::string& servers = "") : servers_(servers) {
     std::array<int, 2> begun{};
     REQUIRE(pipe(begun.data()) == 0);
-    pid_ = fork();
+    pid_ = tests::fork_alone();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) stand(what, begun, servers_);
     close(begun[1]);
