@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 namespace ddprun::worker {
@@ -14,12 +13,8 @@ namespace {
 // The size of one broadcast: enough to keep a network busy.
 constexpr std::uint64_t handed_bytes = std::uint64_t{16} << 20;
 
-struct file_in_memory final : mapped_file {
-  std::string content;
-  std::string_view bytes() const override { return content; }
-};
+}  // namespace
 
-// `from` is empty on all ranks but the reader.
 void hand_on(const byte_broadcast& broadcast, std::uint32_t reader, std::string_view from, char* to,
              std::uint64_t bytes) {
   for (std::uint64_t at = 0; at < bytes; at += handed_bytes) {
@@ -28,8 +23,6 @@ void hand_on(const byte_broadcast& broadcast, std::uint32_t reader, std::string_
     broadcast(reader, to + at, count);
   }
 }
-
-}  // namespace
 
 std::string handing_on::header(std::uint32_t reader, std::string_view file) const {
   std::uint64_t bytes = safetensors_header_bytes(file);

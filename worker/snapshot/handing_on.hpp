@@ -13,8 +13,20 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace ddprun::worker {
+
+// What another rank has read.
+struct file_in_memory final : mapped_file {
+  std::string content;
+  std::string_view bytes() const override { return content; }
+};
+
+// Brings so many bytes from the reader to all ranks, some at a time. `from`: what the reader takes
+// them from, if they do not lie at its `to`; empty on other ranks.
+void hand_on(const byte_broadcast& broadcast, std::uint32_t reader, std::string_view from, char* to,
+             std::uint64_t bytes);
 
 class handing_on {
  public:

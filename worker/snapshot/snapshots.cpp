@@ -301,10 +301,8 @@ error_code snapshots::save_emergency(std::uint64_t step, std::uint64_t epoch,
     all.options.on_message(problem_);
     return errc::timed_out;
   }
-  std::set<std::string, std::less<>> of_rank_0;
-  for (const auto& tensor : state.replicated.tensors) {
-    if (tensor.is_rank_0s) of_rank_0.insert(tensor.name);
-  }
+  const auto marked = names_of_rank_0s(state.replicated, false);
+  const std::set<std::string, std::less<>> of_rank_0(marked.begin(), marked.end());
   const name_choice is_to_be_alike = [&](std::string_view name) {
     return !of_rank_0.contains(name) && (!is_compared || is_compared(name));
   };

@@ -2,6 +2,7 @@
 
 #include "rendezvous/base/rank_text.hpp"
 #include "worker/snapshot/checksum.hpp"
+#include "worker/snapshot/handing_on.hpp"
 #include "worker/snapshot/listing.hpp"
 #include "worker/snapshot/names.hpp"
 
@@ -25,7 +26,6 @@ constexpr std::string_view ranks_name = "ranks.json";
 constexpr std::string_view record_prefix = "record-";
 constexpr std::size_t record_bytes_max = std::size_t{1} << 20;
 constexpr std::size_t ranks_bytes_max = std::size_t{64} << 20;
-constexpr std::uint64_t broadcast_bytes = std::uint64_t{16} << 20;  // with one broadcast
 
 std::string record_name(std::uint32_t local_rank) {
   return std::string(record_prefix) + std::to_string(local_rank);
@@ -50,14 +50,9 @@ failure because(const std::string& what, const error_code& error) {
   return {error, what + ": " + error.message()};
 }
 
-struct bytes_in_memory final : mapped_file {
-  std::string content;
-  std::string_view bytes() const override { return content; }
-};
-
-void broadcast_all(const byte_broadcast& broadcast, std::string& bytes) {
-  for (std::uint64_t at = 0; at < bytes.size(); at += broadcast_bytes)
-    broadcast(0, bytes.data() + at, std::min<std::uint64_t>(broadcast_bytes, bytes.size() - at));
+// Of rank 0's size on all ranks.
+void hand_on_from_rank_0(const byte_broadcast& broadcast, std::string& bytes) {
+  hand_on(broadcast, 0, {}, bytes.data(), bytes.size());
 }
 
 std::uint64_t number_of_rank_0(const byte_broadcast& broadcast, std::uint64_t own) {
@@ -360,7 +355,7 @@ void take_from_rank_0(resumed_snapshot& found, const ranks_of_node& saved,
   }
   std::string text = json_text({{"values", values}, {"tensors", std::move(described)}});
   text.resize(number_of_rank_0(broadcast, text.size()));
-  broadcast_all(broadcast, text);
+  hand_on_from_rank_0(broadcast, text);
   const json of_rank_0 = json::parse(text);
   of_rank_0.at("values").get_to(values);
   std::vector<tensor_view> taken;
@@ -369,10 +364,10 @@ void take_from_rank_0(resumed_snapshot& found, const ranks_of_node& saved,
     each.at(0).get_to(tensor.name);
     tensor.type = parse_element_type(each.at(1).get<std::string>()).value();
     each.at(2).get_to(tensor.shape);
-    auto memory = std::make_shared<bytes_in_memory>();
+    auto memory = std::make_shared<file_in_memory>();
     memory->content.resize(bytes_of(tensor).value());
     if (rank == 0) memory->content = found.replicated.find(tensor.name)->bytes;
-    broadcast_all(broadcast, memory->content);
+    hand_on_from_rank_0(broadcast, memory->content);
     if (rank == 0) continue;  // it has them in its file
     tensor.bytes = memory->content;
     found.bytes.push_back(std::move(memory));
