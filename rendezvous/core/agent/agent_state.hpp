@@ -13,16 +13,15 @@
 //
 //   file               what it decides, and the parts that it is made with
 //   agent_machine.cpp  which part an event goes to; timers; leaving
-//   agent_daemon.cpp   connect, hello, welcome, status, reconnect: daemon_link
-//   desired.cpp        what the daemon wants, and what it means here: desired_state, told_wait
-//   agent_round.cpp    a round: service, tether, spawn, ranks that stand still, how the workers
+//   daemon_link.cpp    connect, hello, welcome, status, reconnect: daemon_link
+//   desired_state.cpp  what the daemon wants, and what it means here: desired_state, told_wait
+//   local_round.cpp    a round: service, tether, spawn, ranks that stand still, how the workers
 //   end:
 //                      local_round, local_causes, local_stall
 //   agent_stop.cpp     the way down: grace, kill, unkillable, fence, close; signals of a person:
 //                      local_workers, shutdown_state
-//   tether.cpp         both ends of the tether: dial, beat, accept, answer: tether_link,
-//                      held_tethers
-//   liveness.cpp       whose lease this node has, since when, and isolation
+//   leases.cpp         both ends of the tether: dial, beat, accept, answer; whose lease this node
+//                      has, since when, and isolation: tether_link, held_tethers, isolation_state
 //
 // Sentences for people are free functions over the parts that they read: agent_text.hpp.
 //
@@ -31,11 +30,11 @@
 
 #include "rendezvous/base/machine_timers.hpp"
 #include "rendezvous/core/agent/agent_machine.hpp"
+#include "rendezvous/core/agent/agent_stop.hpp"
 #include "rendezvous/core/agent/agent_text.hpp"
 #include "rendezvous/core/agent/daemon_link.hpp"
 #include "rendezvous/core/agent/desired_state.hpp"
 #include "rendezvous/core/agent/local_round.hpp"
-#include "rendezvous/core/agent/shutdown_state.hpp"
 
 #include <csignal>
 #include <span>
@@ -78,7 +77,7 @@ struct agent::state {
   static std::span<const machine_timer<state>> timer_table();
   void set_time(time_point real);
 
-  // In agent_daemon.cpp.
+  // In daemon_link.cpp.
   void welcomed_by(const welcome& message);
   void confirm_session();
   void note_first_failure(const std::string& text);
@@ -98,7 +97,7 @@ struct agent::state {
   daemon_search search() const;
   duration jittered(duration value);
 
-  // In desired.cpp.
+  // In desired_state.cpp.
   void told(const desired& message);
   void hear_restarts(const desired& message);
   void enter_instance(instance_id value);
@@ -112,7 +111,7 @@ struct agent::state {
   leave_reason reason_of_close(int exit_code) const;
   void stay_out(round_number number);
 
-  // In agent_round.cpp.
+  // In local_round.cpp.
   void begin_round(round_number number);
   void replace_round(local_round next);
   void take_assignment(const desired& message);
@@ -142,7 +141,7 @@ struct agent::state {
   moment drain_deadline() const;
   moment own_stop_deadline() const;
 
-  // In tether.cpp.
+  // In leases.cpp: both ends of the tether.
   session_id own_tether_session() const;
   void dial(duration delay);
   void dial_again(std::string text);
@@ -155,7 +154,7 @@ struct agent::state {
   void ack_tether(std::uint64_t tether, std::uint64_t seq);
   std::vector<tether_age> stale_tethers() const;
 
-  // In liveness.cpp.
+  // In leases.cpp: whose lease this node has.
   duration limit() const;
   duration silence_limit() const;
   moment lease_of_round() const;

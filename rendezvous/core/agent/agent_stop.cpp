@@ -1,11 +1,11 @@
 // How workers are stopped: asked, killed, named if they cannot be killed; then whether the node
 // stays, joins again, goes on, or leaves. And what a user's signals do.
+#include "rendezvous/core/agent/agent_stop.hpp"
+
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/core/agent/agent_state.hpp"
-#include "rendezvous/core/agent/local_workers.hpp"
-#include "rendezvous/core/agent/shutdown_state.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 
 #include <algorithm>

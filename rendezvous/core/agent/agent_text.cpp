@@ -3,10 +3,10 @@
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/core/agent/agent_machine.hpp"
+#include "rendezvous/core/agent/agent_stop.hpp"
 #include "rendezvous/core/agent/daemon_link.hpp"
 #include "rendezvous/core/agent/desired_state.hpp"
 #include "rendezvous/core/agent/local_round.hpp"
-#include "rendezvous/core/agent/shutdown_state.hpp"
 #include "rendezvous/core/messages/wait_text.hpp"
 
 namespace ddprun::core {
@@ -89,7 +89,7 @@ std::string tether_failure_text(const daemon_link& daemon, const local_round& lo
   return "cannot reach the leader " + local.assignment()->leader_node + " at " +
          host_and_port(local.assignment()->master_address, local.assignment()->tether_port) +
          " from " + or_else(daemon.own_address(), "this node") + ", tried for " +
-         // The limit is that of reach_deadline() in tether.cpp.
+         // The limit is that of reach_deadline() in leases.cpp.
          to_text(timing.start_timeout / 2) +
          "; the last try: " + or_else(local.tether.error(), "no answer");
 }

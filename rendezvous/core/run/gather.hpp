@@ -1,5 +1,5 @@
 // The groups in which nodes gather, what the choice of the next round waits for, and which nodes
-// sit out: DESIGN.md, rules 1, 2, 7, 13 and 14.
+// sit out: DESIGN.md, rules 1, 7, 13 and 14.
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
@@ -18,11 +18,9 @@ class closed_instances;
 struct current_instance;
 class entered_phase;
 struct headcount;
-class membership;
 struct node;
 class outbox;
 class persisted_run;
-struct rank_assignment;
 class recovery_claims;
 class roster;
 struct run_options;
@@ -143,13 +141,8 @@ class settle_timer {
   std::optional<machine_time> pause_until_;
 };
 
-// Gathering, choosing, and who sits out.
+// Gathering, and who sits out.
 
-void note_changes(current_instance& current, time_point real_now, const std::vector<node*>& from,
-                  const rank_assignment& chosen);
-void forget_changes(current_instance& current, roster& nodes);
-assignment assignment_of(const current_instance& current, const membership& of);
-std::vector<node*> left_drained(const roster& nodes);
 std::string unhealthy_text(const roster& nodes);
 std::string health_phrase(const current_instance& current, const roster& nodes,
                           const gathering& groups);
@@ -165,7 +158,5 @@ void take_back(const headcount& counts, current_instance& current, outbox& out,
                const std::vector<node*>& agents);
 void take_reserves(const headcount& counts, current_instance& current, outbox& out);
 void release_unneeded(const headcount& counts, const current_instance& current);
-void refuse_excess(const run_options& options, const headcount& counts, current_instance& current,
-                   recovery_claims& claims, outbox& out);
 
 }  // namespace ddprun::core

@@ -5,9 +5,10 @@
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/utf8.hpp"
-#include "rendezvous/core/run/members_text.hpp"
+#include "rendezvous/core/run/choose.hpp"
 #include "rendezvous/core/run/nodes.hpp"
 #include "rendezvous/core/run/run_state.hpp"
+#include "rendezvous/core/run/view.hpp"
 
 #include <algorithm>
 #include <csignal>

@@ -1,5 +1,4 @@
-#include "rendezvous/core/agent/local_causes.hpp"
-
+#include "rendezvous/core/agent/local_round.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/time_origin.hpp"
 

@@ -1,5 +1,4 @@
-#include "rendezvous/core/agent/shutdown_state.hpp"
-
+#include "rendezvous/core/agent/agent_stop.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/time_origin.hpp"
 

@@ -1,5 +1,4 @@
-#include "rendezvous/core/agent/tether_link.hpp"
-
+#include "rendezvous/core/agent/leases.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/time_origin.hpp"
 

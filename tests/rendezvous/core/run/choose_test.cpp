@@ -1,7 +1,7 @@
 // Rule 2: which nodes are in the next round, with which ranks; of nodes with the same id or rank,
 // only one is.
-#include "rendezvous/core/run/master_address.hpp"
-#include "rendezvous/core/run/rank_assignment.hpp"
+#include "rendezvous/core/run/choose.hpp"
+
 #include "tests/support/catch.hpp"
 #include "tests/support/orphans_story.hpp"
 

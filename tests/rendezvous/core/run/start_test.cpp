@@ -1,7 +1,7 @@
 // Rule 3: from the choice to the moment when all workers run.
 #include "rendezvous/base/utf8.hpp"
-#include "rendezvous/core/run/members_text.hpp"
 #include "rendezvous/core/run/record.hpp"
+#include "rendezvous/core/run/view.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/trio_story.hpp"
 

@@ -1,10 +1,10 @@
 // A round at one node: the leader's service, the assignment, the spawn, ranks that stand still, and
 // how the workers end.
+#include "rendezvous/core/agent/local_round.hpp"
+
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/base/utf8.hpp"
 #include "rendezvous/core/agent/agent_state.hpp"
-#include "rendezvous/core/agent/local_causes.hpp"
-#include "rendezvous/core/agent/local_round.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/core/messages/validation.hpp"
 

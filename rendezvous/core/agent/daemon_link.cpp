@@ -1,8 +1,9 @@
 // The session to the daemon: dialling with jitter, the hello with everything in it, one status per
 // heartbeat and at once on any change, and giving up when there has been no daemon for too long.
+#include "rendezvous/core/agent/daemon_link.hpp"
+
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/agent/agent_state.hpp"
-#include "rendezvous/core/agent/daemon_link.hpp"
 #include "rendezvous/core/messages/validation.hpp"
 #include "rendezvous/core/messages/versions.hpp"
 

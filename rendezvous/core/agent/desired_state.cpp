@@ -1,8 +1,9 @@
 // What the daemon wants, and what that means to a node that may still be busy with an older order.
+#include "rendezvous/core/agent/desired_state.hpp"
+
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/core/agent/agent_state.hpp"
 #include "rendezvous/core/agent/agent_text.hpp"
-#include "rendezvous/core/agent/desired_state.hpp"
 #include "rendezvous/core/messages/validation.hpp"
 #include "rendezvous/core/messages/wait_text.hpp"
 
