@@ -55,7 +55,7 @@ def write(folder, tensors, values, *, epoch):
     Path(folder).mkdir(parents=True)
     safetensors.torch.save_file(tensors, rank_file(folder, 0), metadata=values | {"format": "pt"})
     data = rank_file(folder, 0).read_bytes()
-    head = {"format": "ddprun snapshot", "version": 1, "tenure": int(match[1]),
+    head = {"format": "ddprun snapshot", "version": 3, "generation": int(match[1]),
             "step": int(match[2]), "epoch": epoch, "instance": 0, "round": 1,
             "files": [{"bytes": len(data), "xxh3": xxhash.xxh3_64_hexdigest(data)}]}
     # The last line is the checksum of everything before it.
@@ -66,8 +66,10 @@ def write(folder, tensors, values, *, epoch):
 
 def show(folder):
     manifest, _, values = read(folder)
+    # Manifests up to version 2 call it a tenure.
+    generation = manifest.get("generation", manifest.get("tenure"))
     print(f"step {manifest['step']}, epoch {manifest['epoch']}, "
-          f"{len(manifest['files'])} ranks, generation {manifest['tenure']}")
+          f"{len(manifest['files'])} ranks, generation {generation}")
     for name, text in values.items():
         print(f"  {name} = {text}")
     for rank in range(len(manifest["files"])):

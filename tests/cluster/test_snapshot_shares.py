@@ -90,7 +90,7 @@ def test_one_rank_writes_a_small_state_unless_told_otherwise(cluster, tmp_path):
     snapshot = save(cluster, tmp_path / "s", 2, 0)
     assert sorted(path.name for path in snapshot.iterdir()) == [
         "manifest.json", "rank-00000.safetensors", "rank-00001.safetensors"]
-    assert json.loads((snapshot / "manifest.json").read_text())["version"] == 1
+    assert "replicated" not in json.loads((snapshot / "manifest.json").read_text())
 
 
 def test_the_index_opens_as_a_sharded_checkpoint_of_hugging_face(cluster, tmp_path):
@@ -129,8 +129,10 @@ def test_the_examples_script_finds_the_tensors_of_all_shares(cluster, tmp_path):
     assert said.stdout == f"{names} {{'note': 'of all ranks'}}\n"
 
 
-def test_the_examples_script_reads_an_emergency_snapshot(tmp_path):
-    """It has one file, from whichever rank was left, and the manifest says so (names.hpp)."""
+@pytest.mark.parametrize("generation", ["generation", "tenure"])
+def test_the_examples_script_reads_an_emergency_snapshot(tmp_path, generation):
+    """It has one file, from whichever rank was left, and the manifest says so (names.hpp). Up to
+    version 2 a manifest calls the generation a tenure."""
     for package in ("safetensors", "torch", "xxhash"):
         pytest.importorskip(package, reason=f"the package {package} is missing")
     import safetensors.torch
@@ -144,8 +146,8 @@ def test_the_examples_script_reads_an_emergency_snapshot(tmp_path):
         {"format": "pt", "optimizer.lr": "[0.5]", "samples_used": "640"})
     (snapshot / "survivors.safetensors").write_bytes(data)
     (snapshot / "manifest.json").write_text(json.dumps({
-        "format": "ddprun snapshot", "version": 1, "tenure": 1, "step": 10, "epoch": 2,
-        "instance": 77, "round": 1, "emergency": True,
+        "format": "ddprun snapshot", "version": 3 if generation == "generation" else 1,
+        generation: 1, "step": 10, "epoch": 2, "instance": 77, "round": 1, "emergency": True,
         "files": [{"bytes": len(data), "xxh3": xxhash.xxh3_64_hexdigest(data)}], "xxh3": ""}))
     script = ROOT / "examples" / "01_snapshot_resume" / "snapshot_files.py"
 
@@ -154,6 +156,7 @@ def test_the_examples_script_reads_an_emergency_snapshot(tmp_path):
 
     shown = call("show", snapshot)
     assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("step 10, epoch 2, 1 ranks, generation 1\n")
     assert "survivors.safetensors:\n  model.weight F32 [2, 3]\n" in shown.stdout
     converted = call("to-torch", snapshot, tmp_path / "snapshot.pt")
     assert converted.returncode == 0, converted.stderr

@@ -14,8 +14,7 @@ namespace {
 using json = nlohmann::json;
 
 constexpr std::string_view format = "ddprun snapshot";
-constexpr std::uint64_t newest_version = 2;
-constexpr std::uint64_t version_of_one_writer = 1;  // older programs can read it
+constexpr std::uint64_t newest_version = 3;
 
 std::string tail_of(std::string_view before) {
   return "  \"xxh3\": \"" + checksum_text(checksum_of(before)) + "\"\n}\n";
@@ -64,18 +63,18 @@ std::string file_name_in(const snapshot_info& info, std::uint32_t rank) {
 std::string to_text(const manifest& content) {
   const auto& info = content.info;
   const bool is_shared = content.replicated.size() > 1;
-  std::string text =
-      "{\n  \"format\": \"" + std::string(format) +
-      "\", \"version\": " + std::to_string(is_shared ? newest_version : version_of_one_writer) +
-      ",\n  \"tenure\": " + std::to_string(info.generation) +
-      ", \"step\": " + std::to_string(info.step) + ", \"epoch\": " + std::to_string(info.epoch) +
-      ", \"instance\": " + std::to_string(info.instance) +
-      ", \"round\": " + std::to_string(info.round) +
-      (info.tells_progress ? ", \"progress\": true" : "") +
-      (info.is_emergency ? ", \"emergency\": true" : "") +
-      (content.has_pieces ? ", \"pieces\": true" : "") +
-      (is_shared ? ",\n  \"replicated\": " + json(content.replicated).dump() : "") +
-      ",\n  \"files\": [";
+  std::string text = "{\n  \"format\": \"" + std::string(format) +
+                     "\", \"version\": " + std::to_string(newest_version) +
+                     ",\n  \"generation\": " + std::to_string(info.generation) +
+                     ", \"step\": " + std::to_string(info.step) +
+                     ", \"epoch\": " + std::to_string(info.epoch) +
+                     ", \"instance\": " + std::to_string(info.instance) +
+                     ", \"round\": " + std::to_string(info.round) +
+                     (info.tells_progress ? ", \"progress\": true" : "") +
+                     (info.is_emergency ? ", \"emergency\": true" : "") +
+                     (content.has_pieces ? ", \"pieces\": true" : "") +
+                     (is_shared ? ",\n  \"replicated\": " + json(content.replicated).dump() : "") +
+                     ",\n  \"files\": [";
   for (std::size_t rank = 0; rank < content.files.size(); ++rank) {
     text += std::string(rank == 0 ? "" : ",") +
             "\n    {\"bytes\": " + std::to_string(content.files[rank].bytes) + ", \"xxh3\": \"" +
@@ -96,8 +95,10 @@ result<manifest> parse_manifest(std::string_view text) {
   }
   const auto written_version = number_in(parsed, "version");
   if (written_version && *written_version > newest_version) return errc::version_mismatch;
+  // Up to version 2 it had another name.
+  const char* const generation_key = parsed.contains("generation") ? "generation" : "tenure";
   manifest content;
-  for (const auto& [key, value] : {std::pair{"tenure", &content.info.generation},
+  for (const auto& [key, value] : {std::pair{generation_key, &content.info.generation},
                                    {"step", &content.info.step},
                                    {"epoch", &content.info.epoch},
                                    {"instance", &content.info.instance},

@@ -2,22 +2,26 @@
 // that scripts can read it:
 //
 //   {
-//     "format": "ddprun snapshot", "version": 1,
-//     "tenure": 3, "step": 40, "epoch": 4, "instance": 77, "round": 2, "progress": true,
+//     "format": "ddprun snapshot", "version": 3,
+//     "generation": 3, "step": 40, "epoch": 4, "instance": 77, "round": 2, "progress": true,
 //     "files": [{"bytes": 131200, "xxh3": "0123456789abcdef"}, ...],
 //     "xxh3": "fedcba9876543210"
 //   }
 //
-// "tenure" is the generation (claim.hpp), and "files" lists those of ranks 0, 1, 2... Optional
+// "generation" is the one of claim.hpp, and "files" lists those of ranks 0, 1, 2... Optional
 // members:
 //
 //   "progress": true       the program has reported its progress before the save
 //   "emergency": true      an emergency snapshot (emergency.hpp)
 //   "replicated": [0, 4]   the ranks whose files contain the replicated state, each a share of it
-//                          (shares.hpp), and "version" is 2; otherwise it is in rank 0's file
+//                          (shares.hpp); otherwise it is in rank 0's file
 //   "pieces": true         ranks have pieces of larger tensors (sharded_tensors.hpp)
 //
 // The last member is the checksum of all bytes before its line; only this program checks it.
+//
+// Versions 1 and 2 are read, and not written any more: there "tenure" stands for "generation", and
+// 2 has "replicated". A program that does not know version 3 says so, and does not take the
+// snapshot for a damaged one.
 //
 // Pure: bytes in, values out. Thread rule: any thread.
 #pragma once

@@ -257,7 +257,7 @@ TEST_CASE("a snapshot of a newer format is not skipped", "[snapshot]") {
   }
   std::string& text = test.files.bytes("f/snapshot-000001-000020/manifest.json");
   const std::string before = text;
-  text.replace(text.find("\"version\": 1"), 12, "\"version\": 3");
+  text.replace(text.find("\"version\": 3"), 12, "\"version\": 4");
   const std::size_t tail = text.find("  \"xxh3\": \"", text.find("],"));
   text = text.substr(0, tail) + "  \"xxh3\": \"" +
          checksum_text(checksum_of(text.substr(0, tail))) + "\"\n}\n";
