@@ -114,7 +114,7 @@ class agent {
   void say_goodbye();
   void after_goodbye();
 
-  // agent_words.cpp: messages for people, and what is added to a report.
+  // agent_messages.cpp: messages for people, and what is added to a report.
   void say(note_level level, const std::string& text);
   void warn_of_node(bool waits);
   void report_progress(duration after);

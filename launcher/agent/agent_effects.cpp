@@ -4,7 +4,7 @@
 #include "launcher/agent/round_commands.hpp"
 #include "launcher/agent/worker_environment.hpp"
 #include "launcher/evidence/evidence_keeper.hpp"
-#include "launcher/report/failure_words.hpp"
+#include "launcher/report/failure_text.hpp"
 #include "launcher/survivors/spawner_chain.hpp"
 #include "launcher/vault/leader_mark.hpp"
 #include "launcher/vault/node_vault.hpp"
@@ -19,7 +19,7 @@ namespace {
 
 // True if it has waited for another rank that has not come.
 bool has_waited_in_vain(const cause& why) {
-  const failure_words words = read_failure(why);
+  const failure_text words = read_failure(why);
   return words.known != nullptr && words.known->from == follows::silence;
 }
 

@@ -1,6 +1,6 @@
 #include "launcher/agent/round_workers.hpp"
 
-#include "launcher/agent/leftover_words.hpp"
+#include "launcher/agent/leftover_text.hpp"
 #include "launcher/agent/worker_cause.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/report/error_file.hpp"

@@ -13,7 +13,7 @@
 #include "launcher/output/own_error_file.hpp"
 #include "launcher/process/worker_group.hpp"
 #include "launcher/report/report_json.hpp"
-#include "launcher/report/round_words.hpp"
+#include "launcher/report/round_text.hpp"
 #include "launcher/report/run_events.hpp"
 #include "launcher/report/run_summary.hpp"
 #include "rendezvous/core/agent/agent_machine.hpp"

@@ -1,6 +1,6 @@
 #include "launcher/agent/worker_cause.hpp"
 
-#include "launcher/report/failure_words.hpp"
+#include "launcher/report/failure_text.hpp"
 #include "rendezvous/base/utf8.hpp"
 
 #include <chrono>
@@ -21,7 +21,7 @@ bool take_failure_before_stop(cause& why, const worker_end& end) {
   before.kind = cause_class::exit;
   before.code = 1;  // as that exception would have ended it
   before.tail = end.tail_before_stop;
-  const failure_words words = read_failure(before);
+  const failure_text words = read_failure(before);
   if (words.error.empty() || words.is_secondary) return false;
   const std::size_t at = before.tail.rfind(words.error.substr(0, words.error.find(" ...")));
   if (at == std::string::npos || before.tail.size() - at > words.error.size() + last_words_max) {
@@ -63,11 +63,11 @@ cause cause_of(const worker_end& end, const std::string& recorded) {
   why.age = std::chrono::steady_clock::now() - end.ended_at;
   if (status.success() || take_failure_before_stop(why, end)) return why;
   why.tail = end.tail;
-  failure_words words = read_failure(why);
+  failure_text words = read_failure(why);
   if (!recorded.empty()) {
     cause kept = why;
     kept.tail = recorded;
-    if (failure_words more = read_failure(kept); !more.error.empty()) {
+    if (failure_text more = read_failure(kept); !more.error.empty()) {
       words = std::move(more);
       why.tail = recorded;
     } else if (words.error.empty() && !words.is_secondary) {

@@ -40,7 +40,7 @@ evidence_keeper::evidence_keeper(boost::asio::any_io_executor executor, spawner&
   values.ask = options_.ask;
   rank_watch::outside given;
   given.living = [this] { return living_ranks(); };
-  given.add_words = [this](rank_evidence& known) { add_words(known); };
+  given.add_output = [this](rank_evidence& known) { add_output(known); };
   given.memory_files = outside_.memory_files;
   given.hangs = [this](const hang_verdict& verdict, duration still_for) {
     hear_hang(verdict, still_for);
@@ -85,7 +85,7 @@ std::vector<watched_rank> evidence_keeper::living_ranks() const {
   return ranks;
 }
 
-void evidence_keeper::add_words(rank_evidence& known) const {
+void evidence_keeper::add_output(rank_evidence& known) const {
   worker_group::words words = outside_.words_of(known.rank);
   known.output_tail = std::move(words.output);
   known.errors_tail = std::move(words.errors);
@@ -207,7 +207,7 @@ void evidence_keeper::take_facts(round_number round) {
   if (!keeps_evidence() || gathers_for_ == round) return;
   std::vector<rank_evidence> living;
   for (watched_rank& one : living_ranks()) {
-    add_words(one.known);
+    add_output(one.known);
     living.push_back(std::move(one.known));
   }
   failed_.take(round, folder_, std::move(living));

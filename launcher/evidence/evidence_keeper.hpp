@@ -123,7 +123,7 @@ class evidence_keeper {
 
  private:
   std::vector<watched_rank> living_ranks() const;
-  void add_words(rank_evidence& known) const;
+  void add_output(rank_evidence& known) const;
   void gather(std::function<void()> then);
   bool holds(const core::stop_workers& order, bool is_asked_for);
   void take_evidence(round_number round);

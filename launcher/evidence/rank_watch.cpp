@@ -185,7 +185,7 @@ void rank_watch::gather(std::function<void()> done) {
   if (gathering_.under_way()) return;
   const auto asked = std::make_shared<question>();
   for (watched_rank& one : outside_.living()) {
-    outside_.add_words(one.known);
+    outside_.add_output(one.known);
     if (!options_.server_folder.empty()) answerers_.insert(one.known.pid);
     unique_fd process = open_process(one.known.pid);
     asked->ranks.push_back({std::move(one.known), std::move(process)});

@@ -57,7 +57,7 @@ class rank_watch {
  public:
   struct outside {
     std::function<std::vector<watched_rank>()> living;
-    std::function<void(rank_evidence& known)> add_words;  // its last output
+    std::function<void(rank_evidence& known)> add_output;  // its last output
     std::function<std::vector<std::string>()> memory_files;
     // The rank hangs: no rank has moved for the limit, nor between and after two looks at their
     // stacks.

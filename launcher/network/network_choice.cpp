@@ -18,7 +18,7 @@ bool is_in(const interface_address& one, const wanted_network& network) {
   return network.base ? network.contains(one.value) : one.interface == network.text;
 }
 
-std::string option_words(const network_wish& wish) {
+std::string option_text(const network_wish& wish) {
   std::string text = "--network=";
   for (const wanted_network& network : wish.networks)
     text += (text.back() == '=' ? "" : ",") + network.text;
@@ -67,7 +67,7 @@ cli::parsed<network_choice> choose_network(const network_wish& wish,
       // An interface may have several addresses; the wanted one counts.
       if (is_in(*its, network)) return network_choice{its->interface, wish.address};
     }
-    return cli::usage_error{option_words(wish) + ": this node was given the address " +
+    return cli::usage_error{option_text(wish) + ": this node was given the address " +
                             wish.address + ", which is on " + its->interface +
                             " and in none of these networks; leave one of the two out"};
   }
@@ -77,7 +77,7 @@ cli::parsed<network_choice> choose_network(const network_wish& wish,
     return network_choice{found->interface,
                           wish.address.empty() ? found->value.to_string() : wish.address};
   }
-  return cli::usage_error{option_words(wish) + ": this node has no such network; it has " +
+  return cli::usage_error{option_text(wish) + ": this node has no such network; it has " +
                           list_of_interfaces(sorted)};
 }
 

@@ -17,7 +17,7 @@ std::string health_problem(const hook_end& end) {
   if (end.success()) return {};
   const std::string how =
       "--health-check: " + (end.problem.empty() ? end.status.describe() : end.problem);
-  return end.last_words.empty() ? how : end.last_words + " (" + how + ")";
+  return end.last_line.empty() ? how : end.last_line + " (" + how + ")";
 }
 
 node_health::node_health(boost::asio::any_io_executor executor, health_options options,

@@ -1,6 +1,6 @@
 #include "launcher/output/console.hpp"
 
-#include "launcher/report/failure_words.hpp"
+#include "launcher/report/failure_text.hpp"
 #include "rendezvous/base/utf8.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 

@@ -15,9 +15,9 @@ namespace ddprun::launcher {
 
 // How a call of the command has ended.
 struct hook_end {
-  exit_status status;      // if it ran
-  std::string problem;     // why it could not be run, or was killed
-  std::string last_words;  // the last line of its output
+  exit_status status;     // if it ran
+  std::string problem;    // why it could not be run, or was killed
+  std::string last_line;  // the last line of its output
   bool success() const { return problem.empty() && status.success(); }
 };
 

@@ -1,6 +1,6 @@
 #include "launcher/report/report_json.hpp"
 
-#include "launcher/report/failure_words.hpp"
+#include "launcher/report/failure_text.hpp"
 #include "launcher/report/round_box.hpp"
 #include "rendezvous/core/messages/cause.hpp"
 #include "rendezvous/protocol/report_fields.hpp"
@@ -29,7 +29,7 @@ std::string now_text() {
 }
 
 json to_json(const cause& value, const std::string& output) {
-  const failure_words words = read_failure(value);
+  const failure_text words = read_failure(value);
   json object;
   object["sentence"] = core::describe(value);
   object["kind"] = to_string(value.kind);

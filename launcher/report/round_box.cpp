@@ -1,6 +1,6 @@
 #include "launcher/report/round_box.hpp"
 
-#include "launcher/report/failure_words.hpp"
+#include "launcher/report/failure_text.hpp"
 #include "rendezvous/base/rank_text.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/base/time.hpp"
@@ -81,7 +81,7 @@ constexpr words endings[] = {
 std::string silent_text(const round_report& report) {
   const cause& first = *report.root_cause;
   if (!first.is_secondary) return {};
-  const failure_words said = read_failure(first);
+  const failure_text said = read_failure(first);
   if (said.known == nullptr || said.known->from != follows::silence) return {};
   std::vector<std::uint32_t> ranks = ended_alike(report, ending::stopped).ranks;
   for (const std::uint32_t rank : ended_alike(report, ending::killed).ranks)

@@ -1,6 +1,6 @@
 #include "launcher/report/saved_log.hpp"
 
-#include "launcher/report/failure_words.hpp"
+#include "launcher/report/failure_text.hpp"
 #include "launcher/report/output_lines.hpp"
 #include "rendezvous/base/terminal_escapes.hpp"
 
@@ -113,7 +113,7 @@ struct saved_log::finding {
   std::string rank;  // from PyTorch, or the launcher's number of a task
   std::uint64_t line = 0;
   std::string file;
-  failure_words words;
+  failure_text words;
 
   std::string place() const {
     return (file.empty() ? "line " : file + ", line ") + std::to_string(line);

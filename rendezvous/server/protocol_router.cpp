@@ -55,10 +55,10 @@ void protocol_router::await_first_byte(const std::shared_ptr<guest>& who, std::u
     if (error || who->gone) return;
     dismiss(id, note_level::info, "sent nothing within " + to_text(first_byte_limit_));
   });
-  await_words(who, id);
+  await_input(who, id);
 }
 
-void protocol_router::await_words(const std::shared_ptr<guest>& who, std::uint64_t id) {
+void protocol_router::await_input(const std::shared_ptr<guest>& who, std::uint64_t id) {
   who->socket.async_wait(tcp::socket::wait_read, [this, id, who](error_code) {
     if (!who->gone) look(id);
   });
@@ -127,7 +127,7 @@ const protocol_router_handlers::take* protocol_router::choose(std::uint64_t id) 
     return nullptr;
   }
   if (kind == wire::agent && is_half_a_word(who, words)) {
-    await_words(guests_.at(id), id);
+    await_input(guests_.at(id), id);
     return nullptr;
   }
   const protocol_router_handlers::take* const take = whose(kind, words);

@@ -61,7 +61,7 @@ class protocol_router {
   struct guest;
 
   void await_first_byte(const std::shared_ptr<guest>& who, std::uint64_t id);
-  void await_words(const std::shared_ptr<guest>& who, std::uint64_t id);
+  void await_input(const std::shared_ptr<guest>& who, std::uint64_t id);
   void look(std::uint64_t id);
   const protocol_router_handlers::take* choose(std::uint64_t id);
   const protocol_router_handlers::take* whose(protocol::wire kind, std::string_view first) const;

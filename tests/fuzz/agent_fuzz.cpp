@@ -79,7 +79,7 @@ class play {
     tell(core::daemon_said{std::make_shared<const daemon_message>(std::move(message))});
   }
   void carry_out(const core::agent_effects& effects);
-  void check_words(const agent_message& message);
+  void check_text(const agent_message& message);
   void pass(duration by);
 
   input from_;
@@ -221,7 +221,7 @@ void play::carry_out(const core::agent_effects& effects) {
       lives_.fill(true);
       living_round_ = start->round;
     } else if (const auto* sent = std::get_if<core::send_to_daemon>(&effect)) {
-      check_words(sent->message);
+      check_text(sent->message);
     } else if (const auto* beat = std::get_if<core::send_tether_beat>(&effect)) {
       beat_ = beat->beat.seq;
     } else if (std::holds_alternative<core::leave>(effect)) {
@@ -230,7 +230,7 @@ void play::carry_out(const core::agent_effects& effects) {
   }
 }
 
-void play::check_words(const agent_message& message) {
+void play::check_text(const agent_message& message) {
   const std::string line = protocol::encode(message);
   std::string problem;
   const auto read = protocol::decode_agent_message(line.substr(0, line.size() - 1), &problem);

@@ -83,7 +83,7 @@ schedule failing_in_other_ways(std::uint64_t seed) {
 }
 
 // Changes messages of agents on their way to the daemon.
-mutant with_words(std::function<void(core::agent_said&)> change) {
+mutant with_message(std::function<void(core::agent_said&)> change) {
   mutant made;
   made.daemon_event = [change](daemon&, core::daemon_event& event) {
     if (auto* const said = std::get_if<core::agent_said>(&event)) change(*said);
@@ -93,7 +93,7 @@ mutant with_words(std::function<void(core::agent_said&)> change) {
 }
 
 mutant that_asks_for(std::function<void(run_settings&)> change) {
-  return with_words([change](core::agent_said& said) {
+  return with_message([change](core::agent_said& said) {
     if (auto* const greeting = std::get_if<hello>(&said.message)) change(greeting->settings);
   });
 }
@@ -112,7 +112,7 @@ TEST_CASE("mutant: pauses do not grow") {
 }
 
 TEST_CASE("mutant: a run is given up whose failures differ") {
-  const mutant hasty = with_words([](core::agent_said& said) {
+  const mutant hasty = with_message([](core::agent_said& said) {
     auto* const news = std::get_if<status>(&said.message);
     if (news == nullptr) return;
     for (cause& each : news->causes) {
@@ -138,7 +138,7 @@ TEST_CASE("mutant: a node is left out too early") {
 
 TEST_CASE("mutant: a node that is left out is taken for another one when it comes again") {
   const auto count = std::make_shared<std::uint64_t>(0);
-  const mutant forgetful = with_words([count](core::agent_said& said) {
+  const mutant forgetful = with_message([count](core::agent_said& said) {
     auto* const greeting = std::get_if<hello>(&said.message);
     if (greeting != nullptr) greeting->host += std::to_string(++*count);
   });
@@ -147,7 +147,7 @@ TEST_CASE("mutant: a node that is left out is taken for another one when it come
 
 TEST_CASE("mutant: hosts of one name are one node") {
   const mutant confused =
-      with_words([](core::agent_said& said) { said.peer_address = "10.0.0.1"; });
+      with_message([](core::agent_said& said) { said.peer_address = "10.0.0.1"; });
   REQUIRE_THAT(caught(confused, 5, one_is_ill_of_one_name), StartsWith("left out:"));
   REQUIRE(caught({}, 5, one_is_ill_of_one_name) == "nothing");
 }

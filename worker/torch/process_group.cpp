@@ -5,7 +5,7 @@
 #include "worker/round_parts.hpp"
 #include "worker/store_client.hpp"
 #include "worker/torch/gloo_backend.hpp"
-#include "worker/torch/loss_words.hpp"
+#include "worker/torch/loss_text.hpp"
 
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -61,8 +61,8 @@ bool is_late(const std::string& text) {
 // True for texts that say that a rank, or the store, is gone.
 bool is_of_lost_peer(const std::string& text) {
   for (const char* const words : {"Connection closed by peer", "Connection reset by peer",
-                                  "Broken pipe", "Connection was likely closed", lost_words,
-                                  waiting_words, "Connection refused", "connectFullMesh failed"}) {
+                                  "Broken pipe", "Connection was likely closed", lost_text,
+                                  waiting_text, "Connection refused", "connectFullMesh failed"}) {
     if (text.find(words) != std::string::npos) return true;
   }
   return is_late(text);
@@ -501,7 +501,7 @@ void process_group::open_group::let_go(const std::string& why) {
 }
 
 void process_group::let_go() {
-  const std::string why = "rank " + std::to_string(environment_.rank) + " " + lost_words;
+  const std::string why = "rank " + std::to_string(environment_.rank) + " " + lost_text;
   std::string ignored;
   // An open question's thread uses the tree's connection, so give up over another connection.
   if (group_->words && asking_words_.valid()) {

@@ -1,6 +1,6 @@
 // What a process group knows of its collectives on GPUs, which are done after the calls for them
 // have returned.
-#include "worker/torch/loss_words.hpp"
+#include "worker/torch/loss_text.hpp"
 #include "worker/torch/process_group.hpp"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -35,7 +35,7 @@ std::string error_of(c10d::Backend& backend) {
     case c10d::ErrorType::REMOTE_ERROR:
       break;
   }
-  return backend.getBackendName() + " " + lost_words;
+  return backend.getBackendName() + " " + lost_text;
 }
 
 std::string error_of(const std::vector<c10::intrusive_ptr<c10d::Backend>>& all) {
@@ -117,7 +117,7 @@ std::function<std::string()> process_group::sign_of_loss() const {
   open_group::backends all;
   group_->add_backends_on_gpus(all, /*with_closed=*/false);
   return [all = std::move(all), asking = asking_, asking_words = asking_words_]() -> std::string {
-    if (is_round_over()) return std::string("the round is over, it ") + lost_words;
+    if (is_round_over()) return std::string("the round is over, it ") + lost_text;
     if (auto error = error_of(all); !error.empty()) return error;
     if (asking) return error_of(*asking);
     return asking_words.valid() ? error_of(asking_words) : "";

@@ -64,9 +64,9 @@ struct peer_seen {
   std::optional<std::int64_t> round_trip;   // the shortest of several
   std::optional<std::int64_t> clock_ahead;  // of the other clock; off by half a round trip at most
   name_answer name = name_answer::not_asked;
-  std::string name_words;                      // the addresses that its name resolves to
+  std::string name_text;                       // the addresses that its name resolves to
   name_answer named = name_answer::not_asked;  // of its address; `other`: another name
-  std::string named_words;                     // that name
+  std::string named_text;                      // that name
   std::int64_t name_time = 0;                  // how long the look-up took
   std::optional<double> mib_per_second;        // from here to there
 };

@@ -65,8 +65,8 @@ json json_of(const peer_seen& peer) {
   return {{"paths", std::move(paths)},
           {"round_trip", number_or_null(peer.round_trip)},
           {"clock_ahead", number_or_null(peer.clock_ahead)},
-          {"name", {static_cast<int>(peer.name), peer.name_words, peer.name_time}},
-          {"named", {static_cast<int>(peer.named), peer.named_words}},
+          {"name", {static_cast<int>(peer.name), peer.name_text, peer.name_time}},
+          {"named", {static_cast<int>(peer.named), peer.named_text}},
           {"speed", peer.mib_per_second ? json(*peer.mib_per_second) : json()}};
 }
 
@@ -79,10 +79,10 @@ peer_seen read_peer(const json& from) {
   peer.round_trip = number_of(from.at("round_trip"));
   peer.clock_ahead = number_of(from.at("clock_ahead"));
   peer.name = enumerator(from.at("name").at(0), name_answer::late);
-  peer.name_words = from.at("name").at(1).get<std::string>();
+  peer.name_text = from.at("name").at(1).get<std::string>();
   peer.name_time = from.at("name").at(2).get<std::int64_t>();
   peer.named = enumerator(from.at("named").at(0), name_answer::late);
-  peer.named_words = from.at("named").at(1).get<std::string>();
+  peer.named_text = from.at("named").at(1).get<std::string>();
   if (!from.at("speed").is_null()) peer.mib_per_second = from.at("speed").get<double>();
   return peer;
 }

@@ -48,8 +48,8 @@ void look_up_name(const node_card& card, peer_seen& peer) {
     peer.name = name_answer::other;
     for (const net::tcp::endpoint& each : said.found) {
       const std::string address = net::address_text(each.address());
-      if (peer.name_words.find(address) == std::string::npos)
-        peer.name_words += (peer.name_words.empty() ? "" : ", ") + address;
+      if (peer.name_text.find(address) == std::string::npos)
+        peer.name_text += (peer.name_text.empty() ? "" : ", ") + address;
       for (const card_address& own : card.addresses) {
         if (own.address == address) peer.name = name_answer::found;
       }
@@ -59,7 +59,7 @@ void look_up_name(const node_card& card, peer_seen& peer) {
 
 void look_up_address(const node_card& card, peer_seen& peer) {
   const name_of_address said = look_up_name_of(card.address, patience);
-  peer.named_words = said.name;
+  peer.named_text = said.name;
   peer.named = said.is_late                             ? name_answer::late
                : said.name.empty()                      ? name_answer::unknown
                : is_one_host_name(said.name, card.name) ? name_answer::found
@@ -110,10 +110,10 @@ std::map<std::uint32_t, peer_seen> examine_peers(const std::vector<node_card>& c
       look_up_address(card, named);
       const std::lock_guard hold(guard);
       peer.name = named.name;
-      peer.name_words = named.name_words;
+      peer.name_text = named.name_text;
       peer.name_time = named.name_time;
       peer.named = named.named;
-      peer.named_words = named.named_words;
+      peer.named_text = named.named_text;
     });
   }
   do_all(tasks);

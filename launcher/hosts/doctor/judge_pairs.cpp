@@ -147,7 +147,7 @@ findings judge_names(const cluster_facts& facts) {
       if (peer.name == name_answer::unknown) problems[{to, "is not known"}].insert(from);
       if (peer.name == name_answer::late) problems[{to, "has no answer"}].insert(from);
       if (peer.name == name_answer::other)
-        problems[{to, "is " + peer.name_words + ", not its own address,"}].insert(from);
+        problems[{to, "is " + peer.name_text + ", not its own address,"}].insert(from);
     }
   }
   if (asked == 0) return {};
@@ -189,7 +189,7 @@ findings judge_addresses(const cluster_facts& facts) {
       ++asked;
       if (peer.named == name_answer::found) ++good;
       if (peer.named == name_answer::late) problems[{to, "has no answer"}].insert(from);
-      if (peer.named == name_answer::other) problems[{to, "is " + peer.named_words}].insert(from);
+      if (peer.named == name_answer::other) problems[{to, "is " + peer.named_text}].insert(from);
     }
   }
   if (asked == 0) return {};

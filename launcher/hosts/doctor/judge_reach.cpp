@@ -186,7 +186,7 @@ void judge_packet_sizes(const cluster_facts& facts, const std::vector<std::strin
 }
 
 // Empty if every pair was tried.
-std::string share_words(std::size_t nodes) {
+std::string share_text(std::size_t nodes) {
   if (nodes <= all_pairs_max) return {};
   const std::size_t tried = order_of_others(0, static_cast<std::uint32_t>(nodes)).size();
   return "; each node has tried " + std::to_string(tried) + " of its " + std::to_string(nodes - 1) +
@@ -205,7 +205,7 @@ findings judge_reach(const cluster_facts& facts) {
     found.push_back({"connections", good == pairs ? health::ok : health::error,
                      std::to_string(good) + " of " + counted(pairs, "pair") +
                          " (each in both directions) reach each other at random ports" +
-                         share_words(facts.cards.size()),
+                         share_text(facts.cards.size()),
                      ""});
   add_groups(made, names, found);
   judge_packet_sizes(facts, names, found);

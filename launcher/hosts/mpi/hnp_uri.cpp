@@ -36,7 +36,7 @@ std::vector<address> addresses_of_mpirun(std::string_view uri) {
 }
 
 cli::parsed<meeting> meet_at_mpirun(std::string_view uri, std::uint32_t rank,
-                                    const host_words& host) {
+                                    const host_facts& host) {
   const std::vector<address> all = addresses_of_mpirun(uri);
   const auto first = std::find_if(all.begin(), all.end(), [](const address& each) {
     return !each.is_loopback() && !(each.is_v6() && each.to_v6().is_link_local());

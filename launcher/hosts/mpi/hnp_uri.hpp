@@ -19,6 +19,6 @@ std::vector<address> addresses_of_mpirun(std::string_view uri);
 // and a port and a run id computed from it. Errors: there is no such address, or rank 0 is not on
 // that host.
 cli::parsed<meeting> meet_at_mpirun(std::string_view uri, std::uint32_t rank,
-                                    const host_words& host);
+                                    const host_facts& host);
 
 }  // namespace ddprun::launcher::hosts::mpi

@@ -33,12 +33,12 @@ bool is_for_meeting(const address& each) {
   return is_for_others(each) && !is_of_link;
 }
 
-bool is_of(const host_words& host, const address& each) {
+bool is_of(const host_facts& host, const address& each) {
   return std::find(host.addresses.begin(), host.addresses.end(), each) != host.addresses.end();
 }
 
 // Returns each own address from which one of these addresses is reached.
-std::vector<address> ways_to(const card& other, const host_words& host) {
+std::vector<address> ways_to(const card& other, const host_facts& host) {
   std::vector<address> ways;
   for (const address& each : other.addresses) {
     if (is_of(host, each)) continue;  // a bridge that every host has, with the same address
@@ -49,7 +49,7 @@ std::vector<address> ways_to(const card& other, const host_words& host) {
   return ways;
 }
 
-bool is_on(const host_words& host, const card& other) {
+bool is_on(const host_facts& host, const card& other) {
   return std::all_of(other.addresses.begin(), other.addresses.end(),
                      [&](const address& each) { return is_of(host, each); });
 }
@@ -59,7 +59,7 @@ cli::usage_error not_ours(std::string_view text) {
           "\": is it another version?"};
 }
 
-cli::parsed<meeting> choose(exchange& board, std::uint32_t size, const host_words& host) {
+cli::parsed<meeting> choose(exchange& board, std::uint32_t size, const host_facts& host) {
   std::vector<card> others;
   meeting chosen;
   chosen.tags_lines = host.tags_lines;
@@ -128,7 +128,7 @@ cli::parsed<meeting> read_meeting(std::string_view text) {
   return said;
 }
 
-card card_of(const host_words& host) {
+card card_of(const host_facts& host) {
   card own;
   own.tags_lines = host.tags_lines;
   for (const address& each : host.addresses) {
@@ -137,7 +137,7 @@ card card_of(const host_words& host) {
   return own;
 }
 
-std::optional<address> reachable_address(const host_words& host, const std::vector<card>& others) {
+std::optional<address> reachable_address(const host_facts& host, const std::vector<card>& others) {
   struct candidate {
     address own;
     std::size_t votes = 0;
@@ -166,7 +166,7 @@ std::optional<address> reachable_address(const host_words& host, const std::vect
 }
 
 cli::parsed<meeting> meet(exchange& board, std::uint32_t rank, std::uint32_t size,
-                          const host_words& host) {
+                          const host_facts& host) {
   if (auto wrong = board.put(card_key(rank), to_text(card_of(host)))) return std::move(*wrong);
   if (auto wrong = board.fence()) return std::move(*wrong);
   meeting agreed;

@@ -39,7 +39,7 @@ std::string to_text(const meeting& said);
 cli::parsed<meeting> read_meeting(std::string_view text);
 
 // What a host knows about itself.
-struct host_words {
+struct host_facts {
   std::vector<address> addresses;  // all of this host's
   // The own address from which this host would send to `other`; empty: no route.
   std::function<std::optional<address>(const address& other)> towards;
@@ -49,14 +49,14 @@ struct host_words {
 };
 
 // The addresses that another host can use: neither loopback nor link-local. As many as fit.
-card card_of(const host_words& host);
+card card_of(const host_facts& host);
 
 // The own address from which most of the others are reached; loopback if all of them are on this
 // host. Empty: no other host can be reached.
-std::optional<address> reachable_address(const host_words& host, const std::vector<card>& others);
+std::optional<address> reachable_address(const host_facts& host, const std::vector<card>& others);
 
 // `size` must be at least 2.
 cli::parsed<meeting> meet(exchange& board, std::uint32_t rank, std::uint32_t size,
-                          const host_words& host);
+                          const host_facts& host);
 
 }  // namespace ddprun::launcher::hosts::mpi

@@ -21,8 +21,8 @@
 namespace ddprun::launcher::hosts::mpi {
 namespace {
 
-host_words own_words(const environment_map& environment, const ancestors& above) {
-  host_words host;
+host_facts local_facts(const environment_map& environment, const ancestors& above) {
+  host_facts host;
   host.addresses = own_addresses();
   host.towards = own_address_towards;
   host.free_port = [] { return unused_static_port(random_value<std::uint64_t>()); };
@@ -40,7 +40,7 @@ cli::usage_error no_meeting(const member& self, const std::string& reason) {
 
 // Only an exchange at a port tells rank and size itself.
 cli::parsed<meeting> meet_by_pmi1(member& self, const environment_map& environment,
-                                  const host_words& host, deadline until) {
+                                  const host_facts& host, deadline until) {
   auto board = pmi1_exchange::open(environment, until);
   if (!board) return board.error();
   if ((*board)->rank()) self.rank = *(*board)->rank();
@@ -55,7 +55,7 @@ cli::parsed<meeting> meet_by_pmi1(member& self, const environment_map& environme
 
 cli::parsed<meeting> meet_the_others(member& self, const environment_map& environment,
                                      const ancestors& above) {
-  const host_words host = own_words(environment, above);
+  const host_facts host = local_facts(environment, above);
   const deadline until = std::chrono::steady_clock::now() + exchange_patience;
   const std::string* const mpirun = find_variable(environment, "OMPI_MCA_orte_hnp_uri");
   const bool has_pmix = find_variable(environment, "PMIX_NAMESPACE") != nullptr;

@@ -104,7 +104,7 @@ class pmix_exchange final : public exchange {
 };
 
 cli::parsed<meeting> meet_in_this_process(void* library, std::uint32_t rank, std::uint32_t size,
-                                          const host_words& host) {
+                                          const host_facts& host) {
   const pmix_calls calls = find_calls(library);
   if (!calls.are_all_there())
     return cli::usage_error{"its libpmix is unusable: functions are missing"};
@@ -207,7 +207,7 @@ cli::parsed<std::string> ask_in_child(const std::function<cli::parsed<std::strin
 
 cli::parsed<std::optional<meeting>> meet_by_pmix(const std::vector<std::string>& places,
                                                  std::uint32_t rank, std::uint32_t size,
-                                                 const host_words& host, deadline until) {
+                                                 const host_facts& host, deadline until) {
   const auto text = ask_in_child(
       [&]() -> cli::parsed<std::string> {
         const std::shared_ptr<void> library = open_pmix_library(places);

@@ -36,7 +36,7 @@ std::shared_ptr<void> open_pmix_library(const std::vector<std::string>& places);
 // has not answered by the deadline.
 cli::parsed<std::optional<meeting>> meet_by_pmix(const std::vector<std::string>& places,
                                                  std::uint32_t rank, std::uint32_t size,
-                                                 const host_words& host, deadline until);
+                                                 const host_facts& host, deadline until);
 
 // Runs `ask` in a child process, and returns its answer. Errors: those of `ask`; a child that ends
 // without an answer; a child without an answer by the deadline, which is killed.

@@ -152,7 +152,7 @@ timers read_timers(Read&& read) {
 std::string contradiction_in(const timers& timing);
 
 // What the rows of all settings tell people. In `help` {} stands for the default.
-struct setting_words {
+struct setting_text {
   std::string_view name;     // of the option
   bool in_torchrun = false;  // torchrun has this option, too
   std::string_view heading;  // under which --help shows it
@@ -161,7 +161,7 @@ struct setting_words {
 
 // N or MIN:MAX, from 1 to `max`.
 struct range_row {
-  setting_words words;
+  setting_text words;
   std::string_view min_name;  // on the wire
   std::string_view max_name;
   std::uint32_t run_settings::*min_field;
@@ -171,7 +171,7 @@ struct range_row {
 
 // A number from 0 to `max`.
 struct count_row {
-  setting_words words;
+  setting_text words;
   std::string_view wire_name;
   std::uint32_t run_settings::*field;
   std::uint32_t max;
@@ -181,7 +181,7 @@ struct count_row {
 // A word of an enumeration whose last value is `last`.
 template <typename Word>
 struct word_row {
-  setting_words words;
+  setting_text words;
   std::string_view wire_name;
   Word run_settings::*field;
   Word last;

@@ -34,7 +34,7 @@ void run::state::choose() {
   const machine_time hold = stop.ordered_at() + 2 * timing_of(current, groups).heartbeat_interval;
   if (silent != 0 && spoken < current.settings->nodes_max && now < hold) {
     if (phase != run_phase::settling) enter(phase, waiting, now, run_phase::settling);
-    settle.wait_for_words(silent, hold);
+    settle.wait_for_messages(silent, hold);
     return;
   }
   settle.end_pause();

@@ -190,13 +190,13 @@ void settle_timer::add_loss(machine_time now) {
 
 void settle_timer::wait_for_quiet(const timers& timing) {
   DDPRUN_ASSERT(has_losses_);
-  is_for_words_ = false;
+  is_for_messages_ = false;
   until_ = std::min(last_loss_ + timing.settle, first_loss_ + timing.settle_max);
 }
 
-void settle_timer::wait_for_words(std::uint32_t silent, machine_time until) {
+void settle_timer::wait_for_messages(std::uint32_t silent, machine_time until) {
   DDPRUN_ASSERT(silent != 0);
-  is_for_words_ = true;
+  is_for_messages_ = true;
   silent_ = silent;
   until_ = until;
 }
@@ -207,13 +207,13 @@ void settle_timer::end_silence_of_one() {
 }
 
 void settle_timer::wait_for_pause(machine_time now) {
-  is_for_words_ = false;
+  is_for_messages_ = false;
   until_ = now;
 }
 
 bool settle_timer::is_over(machine_time now) const {
   if (is_pausing(now)) return false;
-  return now >= until_ || (is_for_words_ && silent_ == 0);
+  return now >= until_ || (is_for_messages_ && silent_ == 0);
 }
 
 // Reserves are nodes that are here and sit out because others are enough: nodes whose own check

@@ -110,8 +110,8 @@ class settle_timer {
   bool wants_quiet() const { return has_losses_; }
 
   void wait_for_quiet(const timers& timing);
-  void wait_for_words(std::uint32_t silent, machine_time until);
-  bool is_for_words() const { return is_for_words_; }
+  void wait_for_messages(std::uint32_t silent, machine_time until);
+  bool is_for_messages() const { return is_for_messages_; }
   // How many silent nodes have not sent a message yet; those that have gone since are among them.
   std::uint32_t silent() const { return silent_; }
   void end_silence_of_one();
@@ -135,7 +135,7 @@ class settle_timer {
   bool has_losses_ = false;
   machine_time first_loss_{};
   machine_time last_loss_{};
-  bool is_for_words_ = false;
+  bool is_for_messages_ = false;
   std::uint32_t silent_ = 0;
   machine_time until_{};
   std::optional<machine_time> pause_until_;

@@ -235,7 +235,7 @@ void run::state::join_restarts(const node& who) {
 void remember_loss(const entered_phase& phase, settle_timer& settle, machine_time now,
                    const timers& timing) {
   settle.add_loss(now);
-  if (phase == run_phase::settling && !settle.is_for_words()) settle.wait_for_quiet(timing);
+  if (phase == run_phase::settling && !settle.is_for_messages()) settle.wait_for_quiet(timing);
 }
 
 // A node that is still restoring data is not slow to start, and the workers of the others wait for

@@ -146,7 +146,7 @@ std::string run::state::reason() const {
                to_text(current.quick.pause(timing_of(current, groups).backoff_max)) + ": " +
                quick_row_text(current, timing_of(current, groups)) + here_text(groups);
       }
-      if (settle.is_for_words())
+      if (settle.is_for_messages())
         return "waiting to hear from nodes that were silent" + here_text(groups);
       return "waiting for quiet after: " + current.last_end + here_text(groups);
     case run_phase::preparing:

@@ -196,7 +196,7 @@ struct watched {
       }
       return ranks;
     };
-    with.add_words = [](rank_evidence& known) { known.output_tail = "the last words"; };
+    with.add_output = [](rank_evidence& known) { known.output_tail = "the last words"; };
     with.memory_files = [] { return std::vector<std::string>(); };
     with.hangs = [this](const hang_verdict& verdict, duration) { named = verdict; };
     with.stands = [this](const std::string& sentence, duration) { stood = sentence; };

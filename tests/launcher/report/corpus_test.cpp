@@ -1,6 +1,6 @@
 // The last output of real programs, each with the right answer:
 // tests/launcher/report/corpus/README.
-#include "launcher/report/failure_words.hpp"
+#include "launcher/report/failure_text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_tree.hpp"
 
@@ -72,7 +72,7 @@ TEST_CASE("what real programs printed last is read as what it is") {
     INFO(each.file);
     each.end.tail = tail_of(each.file);
     REQUIRE_FALSE(each.end.tail.empty());
-    const failure_words words = read_failure(each.end);
+    const failure_text words = read_failure(each.end);
     CHECK(words.is_secondary == each.is_secondary);
     INFO("read: " << words.error);
     CHECK(words.error.starts_with(each.error));

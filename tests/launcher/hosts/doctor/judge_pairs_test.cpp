@@ -90,7 +90,7 @@ TEST_CASE("names that are not known, or lead elsewhere") {
   pair(facts, 0, 1).name = name_answer::unknown;
   pair(facts, 2, 1).name = name_answer::unknown;
   pair(facts, 1, 0).name = name_answer::other;
-  pair(facts, 1, 0).name_words = "127.0.1.1";
+  pair(facts, 1, 0).name_text = "127.0.1.1";
   const findings found = judge_names(facts);
   CHECK(trouble_of(found, "names of nodes") == "warning: 3 of 6 look-ups find the node");
   CHECK(trouble_of(found, "names of nodes", 1) ==
@@ -133,7 +133,7 @@ TEST_CASE("addresses that lead back to another name, or to no answer") {
         "ok: 5 of 6 look-ups lead back to the node's name");
   for (const std::uint32_t from : {0, 1}) {
     pair(facts, from, 2).named = name_answer::other;
-    pair(facts, from, 2).named_words = "old-name";
+    pair(facts, from, 2).named_text = "old-name";
   }
   pair(facts, 2, 0).named = name_answer::late;
   const findings found = judge_addresses(facts);

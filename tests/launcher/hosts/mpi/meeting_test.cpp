@@ -20,8 +20,8 @@ card card_with(std::initializer_list<const char*> texts) {
 }
 
 // A host with a default route by eth0, another network by ib0, and a bridge that every host has.
-host_words first_host() {
-  host_words host;
+host_facts first_host() {
+  host_facts host;
   host.addresses = {at("127.0.0.1"), at("10.0.0.1"), at("192.168.5.1"), at("172.17.0.1"),
                     at("fe80::1"),   at("fd00::1"),  at("::1")};
   host.towards = [](const address& other) -> std::optional<address> {
@@ -58,7 +58,7 @@ struct fake_board final : exchange {
 }  // namespace
 
 TEST_CASE("mpi: rank 0 is met at the address from which most others are reached") {
-  const host_words host = first_host();
+  const host_facts host = first_host();
   CHECK(reachable_address(host, {card_with({"10.0.0.2"})}) == at("10.0.0.1"));
   CHECK(reachable_address(host, {card_with({"10.0.0.2", "192.168.5.2"}),
                                  card_with({"192.168.5.3"})}) == at("192.168.5.1"));
@@ -70,7 +70,7 @@ TEST_CASE("mpi: rank 0 is met at the address from which most others are reached"
 }
 
 TEST_CASE("mpi: a bridge that has the same address on every host is no way to another") {
-  const host_words host = first_host();
+  const host_facts host = first_host();
   CHECK(reachable_address(host, {card_with({"172.17.0.1", "192.168.5.2"})}) == at("192.168.5.1"));
   CHECK_FALSE(reachable_address(host, {card_with({"203.0.113.7"})}));
 }
@@ -81,7 +81,7 @@ TEST_CASE("mpi: members that are all on this host meet on loopback") {
 }
 
 TEST_CASE("mpi: a card has what another host may use, as much as fits") {
-  host_words host = first_host();
+  host_facts host = first_host();
   host.addresses.push_back(at("169.254.3.4"));
   CHECK(to_text(card_of(host)) == "-,10.0.0.1,192.168.5.1,172.17.0.1,fd00::1");
   host.addresses.assign(200, at("10.0.0.1"));
@@ -127,7 +127,7 @@ TEST_CASE("mpi: mpirun's own address is for want of anything better") {
   CHECK(addresses_of_mpirun(uri).size() == 4);
   CHECK(addresses_of_mpirun("nonsense").empty());
   const auto first = meet_at_mpirun(uri, 0, first_host());
-  const auto second = meet_at_mpirun(uri, 1, host_words{});
+  const auto second = meet_at_mpirun(uri, 1, host_facts{});
   REQUIRE(first.has_value());
   REQUIRE(second.has_value());
   CHECK(first->host == "10.0.0.1");

@@ -150,7 +150,7 @@ class checked_agent {
         living_ = 2;
         lives_[0] = lives_[1] = true;
       } else if (const auto* const sent = std::get_if<send_to_daemon>(&effect)) {
-        check_words(sent->message);
+        check_text(sent->message);
       } else if (const auto* const beat = std::get_if<send_tether_beat>(&effect)) {
         beat_ = beat->beat.seq;
       } else if (std::holds_alternative<leave>(effect)) {
@@ -159,7 +159,7 @@ class checked_agent {
     }
   }
 
-  void check_words(const agent_message& message) {
+  void check_text(const agent_message& message) {
     if (std::holds_alternative<goodbye>(message)) REQUIRE(living_ == 0);
     const status* said = std::get_if<status>(&message);
     if (const auto* const greeting = std::get_if<hello>(&message)) said = &greeting->state;

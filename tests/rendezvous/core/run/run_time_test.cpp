@@ -45,8 +45,8 @@ TEST_CASE("each loss restarts the settle time, up to a limit from the first") {
 
 TEST_CASE("the wait for silent nodes ends when all of them have been heard, or at its limit") {
   settle_timer wait;
-  wait.wait_for_words(2, machine_origin + 2s);
-  CHECK(wait.is_for_words());
+  wait.wait_for_messages(2, machine_origin + 2s);
+  CHECK(wait.is_for_messages());
   CHECK_FALSE(wait.is_over(machine_origin));
   CHECK(wait.is_over(machine_origin + 2s));
   wait.end_silence_of_one();
@@ -57,11 +57,11 @@ TEST_CASE("the wait for silent nodes ends when all of them have been heard, or a
 
 TEST_CASE("the settle time after losses ends the wait for silent nodes") {
   settle_timer wait;
-  wait.wait_for_words(1, machine_origin + 2s);
+  wait.wait_for_messages(1, machine_origin + 2s);
   wait.end_silence_of_one();
   wait.add_loss(machine_origin);
   wait.wait_for_quiet(timers{});
-  CHECK_FALSE(wait.is_for_words());
+  CHECK_FALSE(wait.is_for_messages());
   CHECK_FALSE(wait.is_over(machine_origin));
 }
 

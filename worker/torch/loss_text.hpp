@@ -4,7 +4,7 @@
 
 namespace ddprun::worker {
 
-inline constexpr const char* lost_words = "has lost another rank";     // a rank, or NCCL
-inline constexpr const char* waiting_words = "waits for other ranks";  // the GPU: loss_rule.hpp
+inline constexpr const char* lost_text = "has lost another rank";     // a rank, or NCCL
+inline constexpr const char* waiting_text = "waits for other ranks";  // the GPU: loss_rule.hpp
 
 }  // namespace ddprun::worker

@@ -1,6 +1,6 @@
 // The messages of the worker library about a missing peer, taken from the library itself, are read
 // as secondary failures.
-#include "launcher/report/failure_words.hpp"
+#include "launcher/report/failure_text.hpp"
 #include "rendezvous/base/lost_peer.hpp"
 #include "tests/rendezvous/store/loopback.hpp"
 #include "tests/support/catch.hpp"
@@ -27,7 +27,7 @@ bool reads_as_effect(const std::string& problem) {
   cause end;
   end.code = 1;
   end.tail = "epoch 3: loss 0.12\ntrain: " + problem + "\n";
-  const failure_words words = read_failure(end);
+  const failure_text words = read_failure(end);
   CHECK((words.known != nullptr && words.known->name.starts_with("worker-")) == words.is_secondary);
   return words.is_secondary;
 }

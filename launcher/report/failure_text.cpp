@@ -1,4 +1,4 @@
-#include "launcher/report/failure_words.hpp"
+#include "launcher/report/failure_text.hpp"
 
 #include "launcher/report/output_lines.hpp"
 #include "rendezvous/base/utf8.hpp"
@@ -114,7 +114,7 @@ bool is_secondary(const python_error& error) {
 
 // The first exception of a chain decides whether the failure is secondary. The one that is reported
 // is what ended the program, not a failure on its way out.
-void take_chain(failure_words& words, const std::vector<python_error>& chain) {
+void take_chain(failure_text& words, const std::vector<python_error>& chain) {
   words.is_secondary = is_secondary(chain.front()) && !chain.front().has_lost_origin;
   // The way out may fail because peers are gone, so secondary errors at the end are skipped.
   const auto last = std::find_if_not(chain.rbegin(), chain.rend(), is_secondary);
@@ -127,8 +127,8 @@ void take_chain(failure_words& words, const std::vector<python_error>& chain) {
   }
 }
 
-failure_words read_words(std::string_view text, const nearness& near) {
-  failure_words words;
+failure_text read_text(std::string_view text, const nearness& near) {
+  failure_text words;
   const std::vector<python_chain> chains = find_python_chains(text);
   if (const python_chain* const reason = reason_in(chains, near)) {
     take_chain(words, reason->errors);
@@ -151,8 +151,8 @@ std::vector<std::string> last_lines(const std::string& tail) {
 
 }  // namespace
 
-failure_words read_failure(const cause& value) {
-  failure_words words = read_words(value.tail, nearness_of(value));
+failure_text read_failure(const cause& value) {
+  failure_text words = read_text(value.tail, nearness_of(value));
   // A process killed from outside, or never started, follows from no other rank.
   if (is_ended_from_outside(value) || value.kind == cause_class::start) words.is_secondary = false;
   if (value.kind == cause_class::signal && value.text.starts_with("out of memory: ")) {
@@ -163,15 +163,15 @@ failure_words read_failure(const cause& value) {
   return words;
 }
 
-failure_words read_log(std::string_view text) {
-  return read_words(text, anywhere);
+failure_text read_log(std::string_view text) {
+  return read_text(text, anywhere);
 }
 
 std::vector<std::string> failure_lines(const cause& value) {
   return failure_lines(read_failure(value), value.tail);
 }
 
-std::vector<std::string> failure_lines(const failure_words& words, const std::string& tail) {
+std::vector<std::string> failure_lines(const failure_text& words, const std::string& tail) {
   std::vector<std::string> lines;
   if (!words.frames.empty()) {
     lines.emplace_back("where it failed, the innermost last:");

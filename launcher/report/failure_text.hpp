@@ -18,7 +18,7 @@
 
 namespace ddprun::launcher {
 
-struct failure_words {
+struct failure_text {
   std::string error;                 // "ValueError: loss is NaN"; empty: no exception found
   std::vector<python_frame> frames;  // of that exception, innermost last: the user's own, a few
   const signature* known = nullptr;
@@ -26,14 +26,14 @@ struct failure_words {
 };
 
 // Uses kind, code and tail.
-failure_words read_failure(const cause& value);
+failure_text read_failure(const cause& value);
 
 // For a saved log, where neither the end of the program nor the writer of later lines is known.
-failure_words read_log(std::string_view text);
+failure_text read_log(std::string_view text);
 
 // The lines shown below the sentence about the cause, at most 14, without newlines. Lines that
 // belong to the one above are indented.
 std::vector<std::string> failure_lines(const cause& value);
-std::vector<std::string> failure_lines(const failure_words& words, const std::string& tail);
+std::vector<std::string> failure_lines(const failure_text& words, const std::string& tail);
 
 }  // namespace ddprun::launcher

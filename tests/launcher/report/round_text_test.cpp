@@ -1,4 +1,4 @@
-#include "launcher/report/round_words.hpp"
+#include "launcher/report/round_text.hpp"
 
 #include "tests/support/catch.hpp"
 

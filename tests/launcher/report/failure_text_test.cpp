@@ -1,4 +1,4 @@
-#include "launcher/report/failure_words.hpp"
+#include "launcher/report/failure_text.hpp"
 
 #include "tests/launcher/report/traceback.hpp"
 #include "tests/support/catch.hpp"
@@ -173,7 +173,7 @@ TEST_CASE("who fails and then sees its peers go is no effect") {
       raised("ValueError: loss is NaN") +
       "\nDuring handling of the above exception, another exception occurred:\n\n" +
       raised(peer_gone);
-  const failure_words words = read_failure(of(chain));
+  const failure_text words = read_failure(of(chain));
   CHECK_FALSE(words.is_secondary);
   CHECK(words.error == "ValueError: loss is NaN");
   // Messages about peers before an exception mean nothing, either.
@@ -191,7 +191,7 @@ TEST_CASE("a secondary failure stays one, whatever is made of it") {
 }
 
 TEST_CASE("what ended the program is told, not what it had handled before") {
-  const failure_words words =
+  const failure_text words =
       read_failure(of(raised("KeyError: 'lr'") +
                       "\nDuring handling of the above exception, another exception occurred:\n\n" +
                       raised("ConfigError: no learning rate")));
@@ -210,7 +210,7 @@ TEST_CASE("exceptions that ended nothing are left out") {
   for (const std::string above :
        {"Exception ignored in: <function Logger.__del__ at 0x7f>",
         "Exception in thread Thread-1:", "Error in atexit._run_exitfuncs:"}) {
-    const failure_words words =
+    const failure_text words =
         read_failure(of(raised("ValueError: loss is NaN") + above + "\n" + raised(peer_gone)));
     CHECK(words.error == "ValueError: loss is NaN");
     CHECK_FALSE(words.is_secondary);
@@ -238,13 +238,13 @@ TEST_CASE("a group of exceptions is a cause if one of its parts is") {
       "    |   File \"/data/train.py\", line 4, in b\n"
       "    |     all_reduce()\n    | " +
       std::string(peer_gone) + "\n    +------------------------------------\n";
-  const failure_words words = read_failure(of(group));
+  const failure_text words = read_failure(of(group));
   CHECK_FALSE(words.is_secondary);
   CHECK(words.error == "ValueError: loss is NaN");
 }
 
 TEST_CASE("exceptions with small letters are ones, too") {
-  const failure_words words =
+  const failure_text words =
       read_failure(of(raised("struct.error: unpack requires a buffer of 8 bytes") +
                       "\nDuring handling of the above exception, another exception occurred:\n\n" +
                       raised(peer_gone)));
@@ -353,12 +353,12 @@ TEST_CASE("what a crashed program said before says more than that it crashed") {
       "Current thread 0x00007f15dcccc040 (most recent call first):\n"
       "  File \"/data/model.py\", line 7 in forward\n"
       "  File \"/data/train.py\", line 10 in <module>\n\nExtension modules: numpy (total: 1)\n";
-  const failure_words alone = read_failure(of(dump, cause_class::signal, SIGABRT));
+  const failure_text alone = read_failure(of(dump, cause_class::signal, SIGABRT));
   CHECK(alone.known->name == "fatal-abort");
   REQUIRE(alone.frames.size() == 2);
   CHECK(alone.frames[0].place == "/data/train.py:10 in <module>");
   CHECK(alone.frames[1].place == "/data/model.py:7 in forward");
-  const failure_words after =
+  const failure_text after =
       read_failure(of(examples.at("nccl-watchdog") + "\n" + dump, cause_class::signal, SIGABRT));
   CHECK(after.known->name == "nccl-watchdog");
   CHECK(after.is_secondary);

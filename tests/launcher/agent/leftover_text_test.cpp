@@ -1,4 +1,4 @@
-#include "launcher/agent/leftover_words.hpp"
+#include "launcher/agent/leftover_text.hpp"
 
 #include "tests/support/catch.hpp"
 
