@@ -40,8 +40,15 @@ const timers& agent::timing() const {
   return state_->timing;
 }
 
+// The guardian's limit, in case the caller stands still. If a run has only one node, which holds
+// the daemon, too, there is no other node, and it may go on whenever it wakes up.
 std::optional<time_point> agent::workers_live_until() const {
-  return state_->workers_live_until();
+  const state& self = *state_;
+  const hello& greeting = self.options.greeting;
+  const bool is_all = greeting.hosts_daemon && greeting.settings.nodes_max == 1;
+  if (self.left || self.local.workers.living() == 0 || (is_all && self.local.is_alone()))
+    return std::nullopt;
+  return isolation_deadline(self.local, self.daemon, self.timing, self.clock);
 }
 
 std::optional<agent::worker_group_rank> agent::group_rank_of_workers() const {
@@ -143,29 +150,37 @@ void agent::state::handle(const agent_time_passed&) {
 std::span<const machine_timer<agent::state>> agent::state::timer_table() {
   using row = machine_timer<state>;
   static constexpr row table[] = {
-      {[](const state& agent) -> timer_moment { return agent.isolation_deadline(); },
+      {[](const state& agent) -> timer_moment {
+         return isolation_deadline(agent.local, agent.daemon, agent.timing, agent.clock);
+       },
        &state::on_isolation},
       {[](const state& agent) -> timer_moment { return agent.local.unclear.deadline(); },
        &state::on_unclear_over},
-      {[](const state& agent) -> timer_moment { return agent.own_stop_deadline(); },
+      {[](const state& agent) -> timer_moment {
+         return own_stop_deadline(agent.local, agent.daemon, agent.timing, agent.clock);
+       },
        &state::on_nobody_says_stop},
       {[](const state& agent) -> timer_moment { return agent.local.workers.deadline(); },
        &state::on_workers_overdue},
-      {[](const state& agent) -> timer_moment { return agent.drain_deadline(); },
+      {[](const state& agent) -> timer_moment {
+         return drain_deadline(agent.shutdown, agent.daemon, agent.timing, agent.clock);
+       },
        &state::leave_if_drained},
-      {[](const state& agent) -> timer_moment { return agent.reach_deadline(); },
+      {[](const state& agent) -> timer_moment { return reach_deadline(agent.local, agent.timing); },
        &state::on_leader_unreachable},
       {[](const state& agent) -> timer_moment { return agent.local.tether.beat_deadline(); },
        &state::beat_if_due},
       {[](const state& agent) -> timer_moment {
-         return agent.local.tether.silence_deadline(agent.silence_limit());
+         return agent.local.tether.silence_deadline(silence_limit(agent.timing));
        },
        &state::on_tether_silent},
       {[](const state& agent) -> timer_moment {
-         return agent.daemon.silence_deadline(agent.silence_limit());
+         return agent.daemon.silence_deadline(silence_limit(agent.timing));
        },
        &state::on_daemon_silent},
-      {[](const state& agent) -> timer_moment { return agent.join_deadline(); },
+      {[](const state& agent) -> timer_moment {
+         return join_deadline(agent.local, agent.daemon, agent.timing, agent.clock);
+       },
        &state::on_no_daemon},
       // step() sends a status that is due after every event.
       {[](const state& agent) -> timer_moment {

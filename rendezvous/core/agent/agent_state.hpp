@@ -23,7 +23,8 @@
 //   leases.cpp         both ends of the tether: dial, beat, accept, answer; whose lease this node
 //                      has, since when, and isolation: tether_link, held_tethers, isolation_state
 //
-// Sentences for people are free functions over the parts that they read: agent_text.hpp.
+// Questions are free functions over the parts that they read, in the header of their file;
+// sentences for people are in agent_text.hpp. What changes more than one part is a member.
 //
 // `now` and `effects` are those of the step under way.
 #pragma once
@@ -85,15 +86,12 @@ struct agent::state {
   void acked_by(const ack& message);
   void refused_by(const refused& message);
   void connect_again(bool elsewhere = false);
-  bool may_host_at(machine_time moment) const;
   void turned_away_by(const not_primary& message);
   void drop_daemon(std::string text, bool elsewhere = false);
   status make_status();
-  bool has_news() const;
   void send_status_if_due();
   void on_daemon_silent();
   void on_no_daemon();
-  moment join_deadline() const;
   daemon_search search() const;
   duration jittered(duration value);
 
@@ -108,7 +106,6 @@ struct agent::state {
   void obey_stop(const desired& message);
   void obey_deferred();
   bool has_left(const desired& message) const;
-  leave_reason reason_of_close(int exit_code) const;
   void stay_out(round_number number);
 
   // In local_round.cpp.
@@ -129,7 +126,6 @@ struct agent::state {
   void take_down(force how, duration grace = {}, int request = SIGTERM);
   void ask_to_end(const desired& message);
   void check_health();
-  bool waits_for_check() const;
   void let_go();
   void close_service_here();
   void round_is_down();
@@ -138,33 +134,16 @@ struct agent::state {
   void on_unclear_over();
   void on_nobody_says_stop();
   void on_workers_overdue();
-  moment drain_deadline() const;
-  moment own_stop_deadline() const;
 
   // In leases.cpp: both ends of the tether.
-  session_id own_tether_session() const;
   void dial(duration delay);
   void dial_again(std::string text);
   void beat_if_due();
   void on_tether_silent();
   void on_leader_unreachable();
-  std::optional<machine_time> reach_deadline() const;
-  bool accepts_tethers() const;
-  std::string why_not_held(const tether_hello& hello) const;
   void ack_tether(std::uint64_t tether, std::uint64_t seq);
-  std::vector<tether_age> stale_tethers() const;
 
   // In leases.cpp: whose lease this node has.
-  duration limit() const;
-  duration silence_limit() const;
-  moment lease_of_round() const;
-  moment lease() const;
-  bool has_lease() const;
-  bool has_lapsed() const;
-  moment isolation_due() const;
-  moment orphan_due() const;
-  moment isolation_deadline() const;
-  moment workers_live_until() const;
   void remember_isolation(const std::string& text);
   void lease_renewed();
   void on_isolation();

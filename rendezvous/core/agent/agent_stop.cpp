@@ -17,7 +17,7 @@ namespace ddprun::core {
 // Lets go of the tether, or of those held here: from now on no other node's lease depends on this
 // node.
 void agent::state::let_go() {
-  local.isolation.freeze(lease_of_round());
+  local.isolation.freeze(lease_of_round(local, real_now));
   if (local.tether.is_wanted()) emit(drop_tether{});
   local.tether.let_go();
   if (local.held.let_go()) emit(drop_members{});
@@ -77,7 +77,7 @@ void agent::state::handle(const node_checked& event) {
 }
 
 // A node that leaves does not wait for the check.
-bool agent::state::waits_for_check() const {
+bool waits_for_check(const local_round& local, const shutdown_state& shutdown) {
   return local.is_being_checked() && !shutdown.is_draining() && !shutdown.leaving();
 }
 
@@ -106,7 +106,7 @@ void agent::state::round_is_down() {
   changed = true;
   close_service_here();
   if (local.is_on()) {
-    if (waits_for_check()) return local.stop();
+    if (waits_for_check(local, shutdown)) return local.stop();
     local.end();
     // Time without a daemon counts from when there was nothing left to do but wait for it.
     daemon.is_idle(now);
@@ -148,10 +148,11 @@ void agent::state::on_workers_overdue() {
 }
 
 // A node whose worker failed stops by itself after a bounded time if no daemon orders it.
-agent::state::moment agent::state::own_stop_deadline() const {
+std::optional<time_point> own_stop_deadline(const local_round& local, const daemon_link& daemon,
+                                            const timers& timing, const machine_clock& clock) {
   if (local.phase() != member_phase::failed) return std::nullopt;
   const time_point failed_at = clock.real(local.failed_at());
-  return std::max(failed_at, daemon.leased_from().value_or(failed_at)) + limit();
+  return std::max(failed_at, daemon.leased_from().value_or(failed_at)) + lease_limit(timing);
 }
 
 void agent::state::handle(const signal_received& event) {
@@ -191,13 +192,15 @@ void agent::state::handle(const signal_received& event) {
   if (!left) leave_if_drained();
 }
 
-agent::state::moment agent::state::drain_deadline() const {
-  return shutdown.deadline(clock, timing, limit(), daemon.leased_from(), daemon.is_connected());
+std::optional<time_point> drain_deadline(const shutdown_state& shutdown, const daemon_link& daemon,
+                                         const timers& timing, const machine_clock& clock) {
+  return shutdown.deadline(clock, timing, lease_limit(timing), daemon.leased_from(),
+                           daemon.is_connected());
 }
 
 void agent::state::leave_if_drained() {
   if (left) return;
-  const moment deadline = drain_deadline();
+  const moment deadline = drain_deadline(shutdown, daemon, timing, clock);
   if (!deadline || real_now < *deadline) return;
   finish({shutdown.exit_code(),
           signal_name(shutdown.signal()) + ": left without an answer from the rendezvous daemon",

@@ -11,6 +11,9 @@
 
 namespace ddprun::core {
 
+class daemon_link;
+class local_round;
+
 // The workers of one round at this node: which live, and how they are ended.
 //
 //   order        follows
@@ -111,5 +114,14 @@ class shutdown_state {
   unsigned signals_ = 0;
   std::optional<machine_time> drained_at_;
 };
+
+// Whether the node reports its stop only once the health check is over.
+bool waits_for_check(const local_round& local, const shutdown_state& shutdown);
+// When a node whose worker failed stops without an order.
+std::optional<time_point> own_stop_deadline(const local_round& local, const daemon_link& daemon,
+                                            const timers& timing, const machine_clock& clock);
+// When a node that was asked to leave does so without an order.
+std::optional<time_point> drain_deadline(const shutdown_state& shutdown, const daemon_link& daemon,
+                                         const timers& timing, const machine_clock& clock);
 
 }  // namespace ddprun::core

@@ -51,15 +51,18 @@ void agent::state::connect_again(bool elsewhere) {
   if (is_lost)
     note(note_level::warning,
          lost_daemon_text(search(), timing,
-                          options.may_host && may_host_at(now + timing.reconnect_grace)));
-  emit(connect_daemon{delay, endpoint_index, may_host_at(now + delay), job});
+                          options.may_host &&
+                              may_host_at(daemon, shutdown, timing, now + timing.reconnect_grace)));
+  emit(connect_daemon{delay, endpoint_index, may_host_at(daemon, shutdown, timing, now + delay),
+                      job});
   leave_if_drained();
 }
 
 // The process that held the lost daemon may start it again, and has as long for that as a daemon
 // waits for its agents. An agent that is leaving opens none, because the daemon would leave with
 // it.
-bool agent::state::may_host_at(machine_time moment) const {
+bool may_host_at(const daemon_link& daemon, const shutdown_state& shutdown, const timers& timing,
+                 machine_time moment) {
   if (shutdown.is_draining()) return false;
   return !daemon.was_in_session() || moment >= daemon.apart_since() + timing.reconnect_grace;
 }
@@ -122,7 +125,8 @@ void agent::state::acked_by(const ack& message) {
   // This loop stood still, so its lease has not been renewed for too long, and the round may have
   // gone on without it. A daemon that has just been started acknowledges every agent; only one that
   // has named this round knows better.
-  if (has_lapsed() && !newest.names(local.instance(), local.number())) return;
+  if (has_lapsed(local, daemon, timing, clock) && !newest.names(local.instance(), local.number()))
+    return;
   daemon.renew_lease(*sent);
   lease_renewed();
   spawn_when_leased();
@@ -167,14 +171,14 @@ status agent::state::make_status() {
   value.draining = shutdown.is_draining();
   value.signal = shutdown.signal();
   value.causes = local.causes.tell(value.seq, real_now);
-  value.tether_ages = stale_tethers();
+  value.tether_ages = stale_tethers(local, timing, real_now);
   changed = false;
   return value;
 }
 
 // On the way to `running` the daemon waits for none of the steps, and there may be 10,000 nodes, so
 // the next heartbeat reports how far this one is.
-bool agent::state::has_news() const {
+bool has_news(const local_round& local, bool changed) {
   if (local.phase() == member_phase::assigned || local.phase() == member_phase::starting)
     return false;
   return changed && (local.phase() != member_phase::preparing || local.service_port() != 0);
@@ -182,13 +186,14 @@ bool agent::state::has_news() const {
 
 void agent::state::send_status_if_due() {
   const moment due = daemon.status_due(timing.heartbeat_interval);
-  if (!due || (!has_news() && real_now < *due)) return;
+  if (!due || (!has_news(local, changed) && real_now < *due)) return;
   emit(send_to_daemon{make_status()});
 }
 
 // Workers with a lease never die because the daemon is dead; a node without workers gives up in the
 // end.
-agent::state::moment agent::state::join_deadline() const {
+std::optional<time_point> join_deadline(const local_round& local, const daemon_link& daemon,
+                                        const timers& timing, const machine_clock& clock) {
   if (daemon.is_in_session() || local.workers.living() > local.workers.unkillable())
     return std::nullopt;
   time_point since = clock.real(daemon.apart_since());
@@ -201,13 +206,18 @@ agent::state::moment agent::state::join_deadline() const {
 }
 
 daemon_search agent::state::search() const {
-  return {daemon, endpoints_text, orphan_due(), join_deadline(), now, real_now};
+  return {daemon,
+          endpoints_text,
+          orphan_due(local, daemon, timing, clock),
+          join_deadline(local, daemon, timing, clock),
+          now,
+          real_now};
 }
 
 void agent::state::on_daemon_silent() {
   drop_daemon(daemon.is_in_session()
-                  ? "nothing was heard for " + to_text(silence_limit())
-                  : "connected, but there was no welcome for " + to_text(silence_limit()));
+                  ? "nothing was heard for " + to_text(silence_limit(timing))
+                  : "connected, but there was no welcome for " + to_text(silence_limit(timing)));
 }
 
 void agent::state::on_no_daemon() {

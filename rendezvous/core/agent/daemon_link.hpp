@@ -16,6 +16,7 @@
 #pragma once
 
 #include "rendezvous/base/machine_clock.hpp"
+#include "rendezvous/core/messages/settings.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,9 @@
 #include <string>
 
 namespace ddprun::core {
+
+class local_round;
+class shutdown_state;
 
 inline constexpr std::size_t unacked_statuses_max = 64;
 
@@ -92,5 +96,14 @@ class daemon_link {
   std::string own_address_;
   moment leased_from_;
 };
+
+// Whether this agent opens a daemon itself if none answers at `moment`.
+bool may_host_at(const daemon_link& daemon, const shutdown_state& shutdown, const timers& timing,
+                 machine_time moment);
+// Whether a status is sent before the next heartbeat. `changed`: it differs from the last one.
+bool has_news(const local_round& local, bool changed);
+// When a node without a daemon gives up.
+std::optional<time_point> join_deadline(const local_round& local, const daemon_link& daemon,
+                                        const timers& timing, const machine_clock& clock);
 
 }  // namespace ddprun::core

@@ -25,7 +25,8 @@ bool is_said_later(const desired& message) {
 
 // A run that goes on without this node closes it with 0; a run all of whose nodes were asked to
 // leave, with the signal's code. Any other code is the run's own.
-leave_reason agent::state::reason_of_close(int exit_code) const {
+leave_reason reason_of_close(const local_round& local, const shutdown_state& shutdown,
+                             int exit_code) {
   const bool is_of_drain = exit_code == 0 || exit_code == shutdown.exit_code();
   const bool was_at_work = local.phase() != member_phase::succeeded;
   return shutdown.is_draining() && is_of_drain && was_at_work ? leave_reason::drained
@@ -58,8 +59,8 @@ void agent::state::told(const desired& message) {
   // Close and fence are obeyed at once, whatever lives here, and replace what was deferred.
   if (message.phase == desired_phase::close) {
     newest.drop_deferred();
-    shutdown.leave_with(
-        {message.exit_code, message.text, message.root_cause, reason_of_close(message.exit_code)});
+    shutdown.leave_with({message.exit_code, message.text, message.root_cause,
+                         reason_of_close(local, shutdown, message.exit_code)});
     ask_to_end(message);
     return;
   }

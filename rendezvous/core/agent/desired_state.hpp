@@ -9,12 +9,16 @@
 // epoch always does.
 #pragma once
 
+#include "rendezvous/core/agent/agent_machine.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
 #include <optional>
 #include <string>
 
 namespace ddprun::core {
+
+class local_round;
+class shutdown_state;
 
 class desired_state {
  public:
@@ -85,5 +89,9 @@ class told_wait {
   bool is_last_call_ = false;
   std::optional<departure> gone_;
 };
+
+// Why a node that is told to close leaves.
+leave_reason reason_of_close(const local_round& local, const shutdown_state& shutdown,
+                             int exit_code);
 
 }  // namespace ddprun::core

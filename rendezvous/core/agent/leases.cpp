@@ -17,7 +17,7 @@ namespace ddprun::core {
 // ends count from their own sending, and no delay on the way makes either believe in a lease for
 // too long.
 
-session_id agent::state::own_tether_session() const {
+session_id own_tether_session(const agent_options& options) {
   return options.tether_session == session_id{} ? options.greeting.session : options.tether_session;
 }
 
@@ -25,7 +25,7 @@ void agent::state::dial(duration delay) {
   local.tether.dial(real_now, delay);
   const assignment& assigned = *local.assignment();
   emit(dial_tether{local.number(), assigned.master_address, assigned.tether_port, delay,
-                   tether_hello{local.instance(), local.number(), own_tether_session(),
+                   tether_hello{local.instance(), local.number(), own_tether_session(options),
                                 assigned.group_rank, newest.epoch()}});
 }
 
@@ -56,7 +56,7 @@ void agent::state::beat_if_due() {
 }
 
 // A node that cannot reach its leader says so well before start_timeout, with both addresses.
-std::optional<machine_time> agent::state::reach_deadline() const {
+std::optional<machine_time> reach_deadline(const local_round& local, const timers& timing) {
   if (local.phase() != member_phase::assigned || !local.tether.is_wanted()) return std::nullopt;
   return local.began() + timing.start_timeout / 2;
 }
@@ -72,17 +72,19 @@ void agent::state::on_leader_unreachable() {
 
 void agent::state::on_tether_silent() {
   emit(drop_tether{});
-  dial_again("no answer for " + to_text(silence_limit()));
+  dial_again("no answer for " + to_text(silence_limit(timing)));
 }
 
-bool agent::state::accepts_tethers() const {
+bool accepts_tethers(const local_round& local) {
   return local.is_leader() && local.phase() != member_phase::stopping && local.has_service();
 }
 
-std::string agent::state::why_not_held(const tether_hello& hello) const {
+std::string why_not_held(const local_round& local, const std::string& node,
+                         const tether_hello& hello) {
   const std::string of_round = "round " + std::to_string(hello.round);
-  if (!accepts_tethers() || hello.round != local.number() || hello.instance != local.instance()) {
-    return of_round + " is not running at node " + options.greeting.node;
+  if (!accepts_tethers(local) || hello.round != local.number() ||
+      hello.instance != local.instance()) {
+    return of_round + " is not running at node " + node;
   }
   if (hello.group_rank == 0 || hello.group_rank >= local.group_world_size()) {
     return of_round + " has no member " + std::to_string(hello.group_rank);
@@ -92,7 +94,8 @@ std::string agent::state::why_not_held(const tether_hello& hello) const {
 }
 
 void agent::state::handle(const member_attached& event) {
-  if (std::string refusal = why_not_held(event.hello); !refusal.empty()) {
+  if (std::string refusal = why_not_held(local, options.greeting.node, event.hello);
+      !refusal.empty()) {
     emit(refuse_member{event.tether, std::move(refusal)});
     return;
   }
@@ -102,7 +105,7 @@ void agent::state::handle(const member_attached& event) {
     emit(refuse_member{*older, "a newer tether of the same member has connected"});
   }
   // A leader without a lease must not give any.
-  if (has_lease()) ack_tether(event.tether, 0);
+  if (has_lease(local, daemon, timing, clock)) ack_tether(event.tether, 0);
 }
 
 void agent::state::handle(const member_beat& event) {
@@ -113,7 +116,8 @@ void agent::state::handle(const member_beat& event) {
     spawn_when_leased();
   }
   // As above, no ack without a lease.
-  if (accepts_tethers() && has_lease()) ack_tether(event.tether, event.beat.seq);
+  if (accepts_tethers(local) && has_lease(local, daemon, timing, clock))
+    ack_tether(event.tether, event.beat.seq);
 }
 
 void agent::state::ack_tether(std::uint64_t tether, std::uint64_t seq) {
@@ -124,15 +128,16 @@ void agent::state::ack_tether(std::uint64_t tether, std::uint64_t seq) {
 // A node that the daemon cannot reach had its lease from these tethers, and the daemon need not
 // wait for what is past already. Nothing is said before all are let go, because another ack may
 // follow.
-std::vector<tether_age> agent::state::stale_tethers() const {
+std::vector<tether_age> stale_tethers(const local_round& local, const timers& timing,
+                                      time_point now) {
   const bool has_let_go =
       local.phase() == member_phase::stopping || local.phase() == member_phase::stopped;
   if (!has_let_go || local.tether.is_wanted() || local.held.open() > 0) return {};
-  const time_point old = real_now - 2 * timing.heartbeat_interval;
+  const time_point old = now - 2 * timing.heartbeat_interval;
   if (const auto& acked = local.tether.acked_at(); acked && *acked <= old) {
-    return {{0, real_now - *acked}};
+    return {{0, now - *acked}};
   }
-  return local.held.acks_before(old, real_now);
+  return local.held.acks_before(old, now);
 }
 
 void agent::state::handle(const member_detached& event) {
@@ -266,40 +271,43 @@ held_tethers::moment held_tethers::leased_from(std::uint32_t members) const {
 // Clocks may deviate by 1 %, so this node takes 2 % off. That a timer fires late and a kill takes a
 // moment is in the daemon's margin (run/stop.hpp): with a node_timeout of 1 s the limit is 0.8 s,
 // and taking off a tenth of a second more would cost a heartbeat that may be missed.
-duration agent::state::limit() const {
+duration lease_limit(const timers& timing) {
   return timing.isolation_limit - timing.isolation_limit / 50;
 }
 
 // A connection without a message for this long is given up, in time for another one to help.
-duration agent::state::silence_limit() const {
+duration silence_limit(const timers& timing) {
   return timing.isolation_limit / 2;
 }
 
 // When the newest lease from other members of the round counts from; none: there is none.
-agent::state::moment agent::state::lease_of_round() const {
+std::optional<time_point> lease_of_round(const local_round& local, time_point now) {
   if (local.isolation.frozen()) return local.isolation.frozen();
   if (!local.is_on()) return std::nullopt;
   // A lone leader holds the tethers of all others, because there are none. That keeps workers alive
   // but starts none, because it does not show that the round is still wanted.
-  if (local.is_alone()) return local.workers.living() > 0 ? moment(real_now) : std::nullopt;
+  if (local.is_alone()) return local.workers.living() > 0 ? std::optional(now) : std::nullopt;
   if (!local.is_leader()) return local.tether.leased_from();
   return local.held.leased_from(local.group_world_size() - 1);
 }
 
-agent::state::moment agent::state::lease() const {
-  const moment others = lease_of_round();
+std::optional<time_point> lease_of(const local_round& local, const daemon_link& daemon,
+                                   time_point now) {
+  const std::optional<time_point> others = lease_of_round(local, now);
   if (!others || !daemon.leased_from()) return others ? others : daemon.leased_from();
   return std::max(*others, *daemon.leased_from());
 }
 
-bool agent::state::has_lease() const {
-  const moment last = lease();
-  return last && real_now < *last + limit();
+bool has_lease(const local_round& local, const daemon_link& daemon, const timers& timing,
+               const machine_clock& clock) {
+  const std::optional<time_point> last = lease_of(local, daemon, clock.real_now());
+  return last && clock.real_now() < *last + lease_limit(timing);
 }
 
 // When the workers must end because no peer renews their lease; none: no end is due. A node that
 // has succeeded has nothing to kill; as a leader it only stops acknowledging tethers.
-agent::state::moment agent::state::isolation_due() const {
+std::optional<time_point> isolation_due(const local_round& local, const daemon_link& daemon,
+                                        const timers& timing, const machine_clock& clock) {
   if (!local.is_on() || local.phase() == member_phase::succeeded) return std::nullopt;
   // There is nothing left to kill.
   if (local.workers.are_killed() ||
@@ -310,48 +318,49 @@ agent::state::moment agent::state::isolation_due() const {
     return std::nullopt;
   // All have ended, and only how is still unclear.
   if (local.workers.living() == 0 && !local.unclear.empty()) return std::nullopt;
-  return lease().value_or(clock.real(local.began())) + limit();
+  return lease_of(local, daemon, clock.real_now()).value_or(clock.real(local.began())) +
+         lease_limit(timing);
 }
 
 // The other members' leases count only for as long as a daemon that cannot reach the round waits
 // for it: after orphan_limit the next round starts. A tenth of that is left for clocks that
 // deviate, and for the workers to end.
-agent::state::moment agent::state::orphan_due() const {
+std::optional<time_point> orphan_due(const local_round& local, const daemon_link& daemon,
+                                     const timers& timing, const machine_clock& clock) {
   if (local.workers.living() == 0 || local.workers.are_killed()) return std::nullopt;
   if (local.isolation.is_asked() || local.phase() == member_phase::succeeded) return std::nullopt;
   return daemon.leased_from().value_or(clock.real(local.began())) + timing.orphan_limit -
          timing.orphan_limit / 10;
 }
 
-agent::state::moment agent::state::isolation_deadline() const {
-  moment due = isolation_due();
-  if (const moment orphan = orphan_due(); orphan && (!due || *orphan < *due)) due = orphan;
+std::optional<time_point> isolation_deadline(const local_round& local, const daemon_link& daemon,
+                                             const timers& timing, const machine_clock& clock) {
+  std::optional<time_point> due = isolation_due(local, daemon, timing, clock);
+  const std::optional<time_point> orphan = orphan_due(local, daemon, timing, clock);
+  if (orphan && (!due || *orphan < *due)) due = orphan;
   return local.isolation.put_off_from(due);
 }
 
-// The guardian's limit, in case the caller stands still. If a run has only one node, which holds
-// the daemon, too, there is no other node, and it may go on whenever it wakes up.
-agent::state::moment agent::state::workers_live_until() const {
-  const bool is_all = options.greeting.hosts_daemon && options.greeting.settings.nodes_max == 1;
-  if (left || local.workers.living() == 0 || (is_all && local.is_alone())) return std::nullopt;
-  return isolation_deadline();
-}
-
 // Whether the workers should have ended by now.
-bool agent::state::has_lapsed() const {
-  const auto is_past = [this](const moment& due) { return due && real_now >= *due; };
-  return is_past(isolation_due()) || is_past(orphan_due());
+bool has_lapsed(const local_round& local, const daemon_link& daemon, const timers& timing,
+                const machine_clock& clock) {
+  const auto is_past = [&clock](const std::optional<time_point>& due) {
+    return due && clock.real_now() >= *due;
+  };
+  return is_past(isolation_due(local, daemon, timing, clock)) ||
+         is_past(orphan_due(local, daemon, timing, clock));
 }
 
 void agent::state::lease_renewed() {
-  if (!has_lapsed()) local.isolation.renewed_in_time();
+  if (!has_lapsed(local, daemon, timing, clock)) local.isolation.renewed_in_time();
 }
 
 void agent::state::on_isolation() {
-  const moment alone_since = isolation_due();
+  const moment alone_since = isolation_due(local, daemon, timing, clock);
   const bool is_isolated = alone_since && real_now >= *alone_since;
-  const std::string text = is_isolated ? isolation_text(daemon, local, endpoints_text, limit())
-                                       : orphan_text(daemon, local, endpoints_text, timing, clock);
+  const std::string text = is_isolated
+                               ? isolation_text(daemon, local, endpoints_text, lease_limit(timing))
+                               : orphan_text(daemon, local, endpoints_text, timing, clock);
   remember_isolation(text);
   if (is_isolated) return take_down(force::kill);
   // No other round can have begun yet, so there is time to ask.
@@ -383,7 +392,7 @@ void agent::state::handle(const killed_by_guardian& event) {
 // clocks of the others went on.
 void agent::state::was_late(duration by) {
   if (by == duration::zero()) return;
-  if (const moment deadline = isolation_deadline(); deadline) {
+  if (const moment deadline = isolation_deadline(local, daemon, timing, clock); deadline) {
     local.isolation.put_off(std::min(*deadline + by, real_now + 2 * timing.heartbeat_interval));
   }
   clock.lose(by);

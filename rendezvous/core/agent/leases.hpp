@@ -2,6 +2,7 @@
 // nobody renews a lease.
 #pragma once
 
+#include "rendezvous/base/machine_clock.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/core/messages/messages.hpp"
 
@@ -16,6 +17,10 @@
 #include <vector>
 
 namespace ddprun::core {
+
+struct agent_options;
+class daemon_link;
+class local_round;
 
 // The member's end of the tether: the connection to the leader, which renews this node's lease.
 //
@@ -156,5 +161,37 @@ class isolation_state {
   moment put_off_until_;
   bool is_asked_ = false;
 };
+
+// Both ends of the tether.
+
+session_id own_tether_session(const agent_options& options);
+// When a leader that cannot be reached fails the round at this node.
+std::optional<machine_time> reach_deadline(const local_round& local, const timers& timing);
+bool accepts_tethers(const local_round& local);
+// Empty: the leader takes this tether. `node`: the name of this node.
+std::string why_not_held(const local_round& local, const std::string& node,
+                         const tether_hello& hello);
+std::vector<tether_age> stale_tethers(const local_round& local, const timers& timing,
+                                      time_point now);
+
+// Which lease this node has, and when its workers must end.
+
+// How long a lease lasts, by this node's clock.
+duration lease_limit(const timers& timing);
+duration silence_limit(const timers& timing);
+std::optional<time_point> lease_of_round(const local_round& local, time_point now);
+std::optional<time_point> lease_of(const local_round& local, const daemon_link& daemon,
+                                   time_point now);
+bool has_lease(const local_round& local, const daemon_link& daemon, const timers& timing,
+               const machine_clock& clock);
+bool has_lapsed(const local_round& local, const daemon_link& daemon, const timers& timing,
+                const machine_clock& clock);
+std::optional<time_point> isolation_due(const local_round& local, const daemon_link& daemon,
+                                        const timers& timing, const machine_clock& clock);
+std::optional<time_point> orphan_due(const local_round& local, const daemon_link& daemon,
+                                     const timers& timing, const machine_clock& clock);
+// The earlier of both, unless a late loop has put it off.
+std::optional<time_point> isolation_deadline(const local_round& local, const daemon_link& daemon,
+                                             const timers& timing, const machine_clock& clock);
 
 }  // namespace ddprun::core

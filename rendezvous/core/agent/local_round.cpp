@@ -82,7 +82,9 @@ void agent::state::take_assignment(const desired& message) {
 // round that is long over.
 void agent::state::spawn_when_leased() {
   const bool leader_acked = local.is_leader() || local.tether.leased_from();
-  if (local.phase() != member_phase::assigned || !leader_acked || !has_lease()) return;
+  if (local.phase() != member_phase::assigned || !leader_acked ||
+      !has_lease(local, daemon, timing, clock))
+    return;
   changed = true;
   local.start(options.greeting.worker_count, now);
   emit(start_workers{local.instance(), local.number(), *local.assignment(), restarts_used,
