@@ -92,23 +92,27 @@ std::vector<rank_candidate> rank_candidates(const std::vector<node*>& from) {
 }  // namespace
 
 // From the first round on there is one group.
-void run::state::fix_settings(settings_group& group) {
+void fix_settings(const run_options& options, const headcount& counts, current_instance& current,
+                  recovery_claims& claims, outbox& out, settings_group& group) {
   current.settings = group.settings();
-  groups.fix(group);
-  refuse_others(group);
-  groups.forget_others();
+  counts.groups.fix(group);
+  refuse_others(options, counts, current, claims, out, group);
+  counts.groups.forget_others();
 }
 
 // The refusal names the difference.
-void run::state::refuse_others(const settings_group& group) {
+void refuse_others(const run_options& options, const headcount& counts, current_instance& current,
+                   recovery_claims& claims, outbox& out, const settings_group& group) {
   std::vector<node*> others;
-  for (const auto& [order, who] : nodes) {
+  for (const auto& [order, who] : counts.nodes) {
     if (who->group != nullptr && who->group != &group) others.push_back(who.get());
   }
   for (node* const who : others) {
-    remember_refusal(options, phase, current, claims, groups, waiting, now, who->greeting);
-    refuse(counts(), current, claims, out, *who,
-           difference_problem(options, phase, current, claims, groups, now, who->greeting));
+    remember_refusal(options, counts.phase, current, claims, counts.groups, counts.waiting,
+                     counts.now, who->greeting);
+    refuse(counts, current, claims, out, *who,
+           difference_problem(options, counts.phase, current, claims, counts.groups, counts.now,
+                              who->greeting));
   }
 }
 
@@ -120,7 +124,7 @@ bool run::state::start_round(settings_group& group) {
     if (is_fit && stop.precedes(who->heard_step)) from.push_back(who.get());
   }
   if (from.size() < group.settings().nodes_min) return false;
-  fix_settings(group);
+  fix_settings(options, counts(), current, claims, out, group);
   current.warning = misfits(options, current, groups, now);
   const rank_assignment chosen = assign_ranks(rank_candidates(from), current.settings->nodes_max);
   note_changes(current, real_now, from, chosen);

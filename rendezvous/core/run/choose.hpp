@@ -22,6 +22,7 @@ class outbox;
 class recovery_claims;
 class roster;
 struct run_options;
+class settings_group;
 
 // Rank assignment chooses the members of a round and gives them their ranks: DESIGN.md, rule 2.
 //
@@ -120,6 +121,10 @@ void note_changes(current_instance& current, time_point real_now, const std::vec
 void forget_changes(current_instance& current, roster& nodes);
 assignment assignment_of(const current_instance& current, const membership& of);
 std::vector<node*> left_drained(const roster& nodes);
+void fix_settings(const run_options& options, const headcount& counts, current_instance& current,
+                  recovery_claims& claims, outbox& out, settings_group& group);
+void refuse_others(const run_options& options, const headcount& counts, current_instance& current,
+                   recovery_claims& claims, outbox& out, const settings_group& group);
 void refuse_excess(const run_options& options, const headcount& counts, current_instance& current,
                    recovery_claims& claims, outbox& out);
 

@@ -189,7 +189,10 @@ bool is_audible(const current_instance& current, machine_time now, const node& w
 }
 
 // Why a new session is refused; empty: it is not.
-std::string run::state::refusal(const agent_joined& event) const {
+std::string refusal(const run_options& options, const entered_phase& phase,
+                    const current_instance& current, const recovery_claims& claims,
+                    const roster& nodes, const gathering& groups, machine_time now,
+                    const agent_joined& event) {
   const hello& greeting = event.hello;
   const newcomer coming{greeting, event.peer_address, now};
   if (std::string text = id_problem(current, nodes, now, coming); !text.empty()) return text;
@@ -403,7 +406,7 @@ void run::state::queue_for_round(node& who) {
   // Before the first round the settings of the node that holds this daemon are right (rule 1).
   if (!current.settings && who.hosts_us &&
       settings_here(options, phase, current, claims, groups, now) == &who.greeting.settings) {
-    refuse_others(*who.group);
+    refuse_others(options, counts(), current, claims, out, *who.group);
   }
   // The run may have filled up while the node was away.
   const bool may_be_refused = current.settings && who.counted && !who.hosts_us && !is_member;

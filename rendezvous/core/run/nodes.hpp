@@ -18,6 +18,7 @@
 
 namespace ddprun::core {
 
+struct agent_joined;
 class closed_instances;
 struct current_instance;
 class entered_phase;
@@ -237,6 +238,10 @@ std::string status_problem(const round_numbers& rounds, const outbox& out, const
                            const hello& greeting);
 std::string hello_problem(const run_options& options, const round_numbers& rounds,
                           const outbox& out, const hello& greeting, const node* known);
+std::string refusal(const run_options& options, const entered_phase& phase,
+                    const current_instance& current, const recovery_claims& claims,
+                    const roster& nodes, const gathering& groups, machine_time now,
+                    const agent_joined& event);
 void recount(const headcount& counts, node& who);
 void detach(const headcount& counts, const current_instance& current, outbox& out, node& who,
             bool disconnect);

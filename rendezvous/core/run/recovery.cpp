@@ -327,7 +327,8 @@ void run::state::adopt_round(const std::vector<node*>& claimants) {
   for (node* const who : claimants) {
     if (who->group == &group) still_here.push_back(who);
   }
-  fix_settings(group);  // The others are refused, and so forgotten.
+  fix_settings(options, counts(), current, claims, out,
+               group);  // The others are refused, and so forgotten.
   current.has_placed = true;
   causes.clear();
   take_found_facts(current, age, still_here);
@@ -460,7 +461,7 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
 // Only waiting nodes have come back, and they were told of a round: its members may still run it,
 // kept alive by their tethers. One membership without a holder stands for them.
 void run::state::end_unseen_round(const std::vector<node*>& claimants) {
-  fix_settings(group_of_most(claimants));
+  fix_settings(options, counts(), current, claims, out, group_of_most(claimants));
   current.has_placed = true;
   causes.clear();
   age.begin_found(std::nullopt);

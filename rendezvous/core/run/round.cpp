@@ -486,7 +486,9 @@ void run::state::look_at_stalls() {
 }
 
 // While ranks move it costs a look at each member, at most.
-std::optional<stall_view> run::state::stall_seen() const {
+std::optional<stall_view> stall_seen(const entered_phase& phase, const current_instance& current,
+                                     const round_numbers& rounds,
+                                     const round_memberships& memberships) {
   if (phase != run_phase::running) return std::nullopt;
   const auto view_of = [](const common_stall& seen, const std::string& whose) {
     const auto hung = rank_that_hangs(seen.ranks, seen.scope);

@@ -22,6 +22,7 @@ struct node;
 class outbox;
 class round_numbers;
 class settle_timer;
+struct stall_view;
 class wait_message;
 
 // A membership is a member's position in the newest round, and the state of the member in it. Each
@@ -294,6 +295,10 @@ void hear_stall(entered_phase& phase, const round_memberships& memberships, mach
                 const node& who, const status& before);
 void hear_restored(const entered_phase& phase, round_memberships& memberships, machine_time now,
                    duration start_timeout, const node& who, const status& before);
+// What people are shown of it.
+std::optional<stall_view> stall_seen(const entered_phase& phase, const current_instance& current,
+                                     const round_numbers& rounds,
+                                     const round_memberships& memberships);
 void tell_hung(const current_instance& current, const round_numbers& rounds,
                const round_memberships& memberships, outbox& out, std::uint32_t rank,
                const std::string& text);

@@ -159,7 +159,7 @@ void run::state::handle(const agent_joined& event) {
     }
     // First, so that an instance without nodes does not refuse a newcomer of another job.
     make_way_for(greeting);
-    const std::string text = refusal(event);
+    const std::string text = refusal(options, phase, current, claims, nodes, groups, now, event);
     if (!text.empty()) {
       if (cannot_start(greeting.state)) {
         hear_of_unable(current, waiting, out, event);

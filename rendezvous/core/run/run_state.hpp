@@ -193,7 +193,6 @@ struct run::state {
 
   // nodes.cpp: who is here.
   void attach(node& who, const agent_joined& event);
-  std::string refusal(const agent_joined& event) const;
   void recognise(node& who);
   void queue_for_round(node& who);
   void on_idle_status(node& who);
@@ -209,8 +208,6 @@ struct run::state {
   // choose.cpp: rule 2.
   void choose();
   bool let_drained_go();
-  void fix_settings(settings_group& group);
-  void refuse_others(const settings_group& group);
   bool start_round(settings_group& group);
 
   // round.cpp: rules 3, 4, 8 and 15.
@@ -224,7 +221,6 @@ struct run::state {
   bool waits_for_cause();
   void on_failure_grace_over();
   void look_at_stalls();
-  std::optional<stall_view> stall_seen() const;
 
   // stop.cpp: rules 4 and 6, liveness and fencing.
   void end_round(const cause* trigger, duration grace, std::string text, bool is_free = false);

@@ -205,7 +205,8 @@ std::string run::why(time_point real_now) const {
       !ill.empty() && self.phase != run_phase::closed) {
     text += "; not taking part: " + ill;
   }
-  if (const auto stall = self.stall_seen()) text += "; " + stall->text;
+  if (const auto stall = stall_seen(self.phase, self.current, self.rounds, self.memberships))
+    text += "; " + stall->text;
   const machine_time since = self.phase.since();
   if (since != machine_time{}) text += "; for " + to_text(now - since);
   return text;
@@ -267,7 +268,7 @@ run_view run::view(time_point now, std::size_t first, std::size_t most) const {
   view.root_cause = self.current.last_cause;
   view.reports.assign(self.current.reports.begin(), self.current.reports.end());
   view.why = why(now);
-  view.stall = self.stall_seen();
+  view.stall = stall_seen(self.phase, self.current, self.rounds, self.memberships);
   view.member_count = self.nodes.size();
   std::size_t index = 0;
   const auto show = [&](const node& who) {
