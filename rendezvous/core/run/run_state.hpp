@@ -4,6 +4,24 @@
 // (references that are not const); if it takes the outbox, it tells somebody. Included by this
 // folder only.
 //
+//   subject      what it decides: rules of DESIGN.md             its parts
+//   nodes        who is here, and who gets acks                  roster
+//   gather       1, 7: when a round is chosen; 13, 14: reserves  gathering, settle_timer
+//   choose       2: members, ranks, master address
+//   round        3, 4, 8, 10, 15: from the start to the end      round_memberships, round_age,
+//                                                                round_whereabouts, round_stalls
+//   stop         4: the way down; liveness and fencing           round_stop
+//   restarts     5, 6, 11, 12, 13: what an end costs, and what   restart_budget, quick_failures,
+//                follows                                         node_failures
+//   instances    9: how an instance ends; older workers; whose   current_instance, stale_workers,
+//                job it is                                       closed_instances
+//   recovery     what a new daemon learns from agents            recovery_claims, dead_members
+//   record       what outlives the daemon                        persisted_run, record_persistence,
+//                                                                round_numbers
+//   waiting      1: what waiting nodes are told                  wait_message, departures
+//   view         what people are shown
+//   run_machine  which rule an event goes to, and the timers     entered_phase, outbox (below)
+//
 // Time: conditions ("max nodes are here") are judged after every event. Timeouts (an agent is lost,
 // a round did not start in time) are judged at `time_passed` only, because the caller steps all
 // input that has arrived first: a message that waits in a socket counts (DESIGN.md).
