@@ -35,7 +35,7 @@ def test_the_endpoint_is_another_host_that_does_not_answer(cluster, make_hosts, 
     assert [early.wait(), late.wait()] == [0, 0]
 
 
-def test_the_endpoint_is_a_name_that_nobody_knows(cluster, make_hosts):
+def test_the_endpoint_is_a_name_that_does_not_resolve(cluster, make_hosts):
     (host,) = make_hosts(1)
     agent = agent_at(cluster, host, "two", "", "nowhere:29400")
     agent.says("nowhere.*not")

@@ -47,7 +47,7 @@ def test_a_program_that_cannot_be_executed_names_stage_and_reason(tmp_path):
     assert "train" in done.stderr and "No such file" in done.stderr, done.stderr
 
 
-def test_nobody_answers(cluster):
+def test_an_endpoint_that_does_not_answer_is_named(cluster):
     agent = cluster.agent("node-a", endpoint="127.0.0.1:1", nnodes=2,
                           conf="join_timeout=1,is_host=0")
     assert agent.wait() == 69
@@ -78,7 +78,7 @@ def test_a_port_in_use_is_named():
     taken.close()
 
 
-def test_garbage_on_the_daemons_port_harms_nobody(cluster):
+def test_garbage_on_the_daemons_port_harms_no_client(cluster):
     daemon = cluster.daemon()
     agent = cluster.agent("node-a", endpoint=f"127.0.0.1:{daemon.port}")
     cluster.started(1, 1)

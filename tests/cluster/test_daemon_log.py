@@ -87,7 +87,7 @@ def test_refused_hellos_neither_stop_the_daemon_nor_fill_its_log(cluster):
     assert daemon.wait() == 0
 
 
-def test_a_log_that_nobody_reads_stops_nothing_and_says_what_it_left_out(cluster):
+def test_an_unread_log_stops_nothing_and_says_what_it_left_out(cluster):
     pipe = UnreadPipe(cluster.folder)
     daemon = cluster.daemon(0, "--log-level", "debug", prefix=pipe.prefix)
     agent = cluster.agent("node-a", endpoint=f"127.0.0.1:{daemon.port}")
@@ -107,7 +107,7 @@ def test_a_log_that_nobody_reads_stops_nothing_and_says_what_it_left_out(cluster
     assert daemon.wait() == 0
 
 
-def test_a_daemon_whose_log_nobody_reads_starts_and_ends(cluster):
+def test_a_daemon_with_an_unread_log_starts_and_ends(cluster):
     pipe = UnreadPipe(cluster.folder)
     # The pipe is full before the program has written a byte.
     filler = os.open(pipe.path, os.O_WRONLY | os.O_NONBLOCK)

@@ -49,7 +49,7 @@ def fill(port, count, words):
 
 @pytest.mark.parametrize("what", FILLS)
 @pytest.mark.parametrize("descriptors", [64, 128, 256])
-def test_whoever_fills_the_port_the_others_are_served(cluster, descriptors, what):
+def test_peers_that_fill_the_port_lock_no_other_client_out(cluster, descriptors, what):
     daemon = daemon_with(cluster, descriptors)
     at_work = Client(daemon.port)
     assert at_work.says(request(SET, b"/mine", b"v")) and at_work.is_served()
@@ -127,7 +127,7 @@ def test_an_agent_that_hosts_the_daemon_has_room_for_all_the_others(cluster, nod
     del clients, others
 
 
-def test_agents_that_nobody_has_room_for_are_told_so(cluster):
+def test_agents_that_a_full_daemon_has_no_room_for_are_told_so(cluster):
     daemon = daemon_with(cluster, 64)
     strangers = agents(daemon.port, 60)
     assert is_welcome(strangers[0])
@@ -138,7 +138,7 @@ def test_agents_that_nobody_has_room_for_are_told_so(cluster):
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/api/v1/runs"])
-def test_readers_that_do_not_read_keep_nobody_out(cluster, path):
+def test_readers_that_do_not_read_keep_no_client_out(cluster, path):
     daemon = daemon_with(cluster, 64)
     ask = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 1000
     peers = []

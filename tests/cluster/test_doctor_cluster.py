@@ -246,7 +246,7 @@ def test_a_standing_daemon_that_remembers_one_that_was_killed(cluster, doctors):
         assert of_all(each, "nodes")[0]["seen"].startswith("2 of 2 came: ")
 
 
-def test_a_node_that_dies_midway_holds_up_nobody(doctors, tmp_path):
+def test_a_node_that_dies_midway_does_not_hold_up_the_others(doctors, tmp_path):
     group = doctors(3)
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -380,7 +380,7 @@ def test_a_mistake_on_the_command_line(words, problem):
     assert problem in done.stderr, done.stderr
 
 
-def test_nobody_listens_and_the_endpoint_is_elsewhere(doctors):
+def test_no_daemon_listens_and_the_endpoint_is_elsewhere(doctors):
     group = doctors(2, endpoint=f"10.77.0.9:{free_port()}")
     group.start(0, "--json", "--wait", "2")
     (told,) = group.answers()

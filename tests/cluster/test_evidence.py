@@ -212,7 +212,7 @@ def test_a_rank_that_waits_for_a_signal_is_not_woken(cluster, tmp_path):
     cluster.nothing_left()
 
 
-def test_nothing_is_gathered_where_nobody_wants_it(cluster, tmp_path):
+def test_nothing_is_gathered_with_evidence_off(cluster, tmp_path):
     script = write(tmp_path, SLEEPS + """
     if attempt == 1 and rank == 0:
         caught = [line for line in open("/proc/self/status") if line.startswith("SigCgt")][0]

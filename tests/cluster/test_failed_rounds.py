@@ -140,7 +140,7 @@ def test_nothing_is_kept_of_a_round_that_was_asked_to_end(cluster, tmp_path):
     cluster.nothing_left()
 
 
-def test_nothing_is_kept_where_nobody_wants_it(cluster, tmp_path):
+def test_nothing_is_kept_with_evidence_off(cluster, tmp_path):
     script = write(tmp_path, "if attempt == 0: sys.exit(3)\n")
     agent = start(cluster, script, "--log-dir", tmp_path / "logs", "--tee", 3, "--evidence", 0)
     assert agent.wait() == 0, agent.err()

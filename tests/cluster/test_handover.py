@@ -74,7 +74,7 @@ def test_a_failure_after_the_first_job_has_left_is_made_good(cluster, how):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_other_nodes_of_that_host_agree_on_who_holds_the_next(cluster, number):
+def test_the_other_nodes_of_that_host_agree_on_the_next_host_of_the_daemon(cluster, number):
     endpoint = f"127.0.0.1:{free_port()}"
     conf = f"{LOST_SOON},last_call_timeout=10,linger=0.2"
     # They belong to one job, although their arguments differ and they have no id.

@@ -222,7 +222,7 @@ def test_a_rank_that_moves_does_not_hang(cluster, tmp_path, how):
     cluster.nothing_left()
 
 
-def test_a_node_whose_ranks_all_wait_ends_nobody(cluster, tmp_path):
+def test_a_node_whose_ranks_all_wait_ends_no_worker(cluster, tmp_path):
     """Rank 0 of node a is busy; all ranks of node b wait for it, which b cannot know."""
     script = write(tmp_path, """
         if rank == 0 and step == 1:
@@ -295,7 +295,7 @@ def test_ranks_that_train_with_gloo_wait_for_the_one_in_its_forward(cluster, tmp
     cluster.nothing_left()
 
 
-def test_by_default_a_hang_is_named_and_nobody_is_ended(cluster, tmp_path):
+def test_by_default_a_hang_is_named_and_no_worker_is_ended(cluster, tmp_path):
     """The command of --on-event and the daemon's page tell of it, and of its end."""
     script = write(tmp_path, """
         if rank == 2 and step == 1:
@@ -330,7 +330,7 @@ def test_by_default_a_hang_is_named_and_nobody_is_ended(cluster, tmp_path):
     cluster.nothing_left(but=[daemon])
 
 
-def test_of_a_hang_that_nobody_asks_for_nothing_is_said(cluster, tmp_path):
+def test_with_the_hang_timeout_off_nothing_is_said_of_a_hang(cluster, tmp_path):
     script = write(tmp_path, SLEEPS)
     hook, events = told_to(tmp_path / "events")
     agent = start(cluster, script, "--hang-timeout", "off", *hook)

@@ -34,7 +34,7 @@ def one_rank_stands(rank):
 
 
 @pytest.mark.main_path
-def test_two_nodes_of_one_rank_know_together_who_hangs(cluster, tmp_path):
+def test_two_nodes_of_one_rank_find_the_hung_rank_together(cluster, tmp_path):
     script = write(tmp_path, one_rank_stands(1))
     report = tmp_path / "report"
     _, agents = nodes(cluster, 2, script, "--hang-timeout", 3, "--report", report)
@@ -90,7 +90,7 @@ def test_by_default_the_rank_is_named_on_its_node_and_on_the_leaders(cluster, tm
     cluster.nothing_left(but=cluster.programs[:1])
 
 
-def test_a_node_that_cannot_see_its_rank_has_nobody_ended(cluster, tmp_path):
+def test_if_one_node_cannot_see_its_rank_no_worker_is_ended(cluster, tmp_path):
     """Rank 1 may be waiting for the rank of node c, which cannot be seen."""
     script = write(tmp_path, """
         if rank == 1 and step == 1:

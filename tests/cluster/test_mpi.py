@@ -74,7 +74,7 @@ def test_over_a_real_sshd(cluster, net, make_hosts, launcher):
 
 
 @pytest.mark.parametrize("launcher", EACH_LAUNCHER)
-def test_one_node_has_nobody_to_meet(two_hosts, launcher):
+def test_one_node_needs_no_rendezvous(two_hosts, launcher):
     job = two_hosts.launch(launcher, order=two_hosts.hosts[:1],
                            arguments=["--nproc-per-node", 2, *shell(SHOW)])
     succeeded(job)

@@ -37,7 +37,7 @@ def pair(cluster, *options, script):
             for rank, name in enumerate("ab")]
 
 
-def test_each_round_says_who_is_where(cluster):
+def test_each_round_says_which_ranks_are_on_which_node(cluster):
     nodes = pair(cluster, "--max-restarts=1", script=all_of(cluster, 4) + FAILS_ONCE)
     assert [node.wait() for node in nodes] == [0, 0]
     where = "ranks 0-1 on a (127.0.0.1), 2-3 on b (127.0.0.1)"

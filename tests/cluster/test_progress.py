@@ -69,7 +69,7 @@ def test_the_lines_that_the_page_shows_say_it(cluster, tmp_path):
     cluster.nothing_left()
 
 
-def test_the_wheels_module_says_it_and_is_silent_where_nobody_asks(cluster, tmp_path):
+def test_the_wheels_module_tells_its_progress_only_if_the_launcher_asks(cluster, tmp_path):
     script = tmp_path / "train.py"
     script.write_text("""
 import os, sys

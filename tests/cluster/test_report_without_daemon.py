@@ -60,7 +60,7 @@ def test_the_agent_that_held_the_daemon_is_the_cause_by_its_guardians_word(clust
     cluster.nothing_left()
 
 
-def test_a_node_that_never_comes_back_is_the_cause_though_nobody_has_missed_it(cluster):
+def test_a_node_that_never_comes_back_to_a_new_daemon_is_the_cause(cluster):
     """The whole node is gone at once, as after a loss of power, and its guardian, too, so nothing
     can report how."""
     holder, other = two_nodes(cluster, LOST_SOON)

@@ -81,7 +81,7 @@ def test_a_manager_that_is_not_there_is_named_and_done_without(cluster):
     run_job(cluster, port)
 
 
-def test_a_port_that_the_manager_has_opened_turns_nobody_away(cluster, listening):
+def test_a_port_that_the_manager_has_opened_refuses_no_connection(cluster, listening):
     """A node that connects between two daemons waits in the backlog."""
     port = listening.getsockname()[1]
     first = with_sockets(cluster, "first", [listening], "--state-dir", "none")

@@ -23,7 +23,7 @@ def test_while_waiting_for_nodes(cluster, number):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_while_nobody_answers(cluster, number):
+def test_while_no_daemon_answers(cluster, number):
     agent = cluster.agent("node-a", endpoint="127.0.0.1:1", nnodes=2, conf="is_host=0")
     agent.says("127.0.0.1:1")
     agent.kill(number)

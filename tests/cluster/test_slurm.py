@@ -57,7 +57,7 @@ def test_lists_of_nodes_are_what_scontrol_makes_of_them(cluster, make_slurm):
     assert [line.split() for line in ours.stdout.splitlines()] == theirs
 
 
-def test_ranks_go_by_number_whoever_comes_first(cluster, make_slurm):
+def test_ranks_follow_the_node_numbers_in_any_order_of_arrival(cluster, make_slurm):
     slurm = make_slurm("n1", "n2", "n10")
     last = cluster.folder / "n10-is-here"
     wait = f'[ $SLURMD_NODENAME != n2 ] || until [ -e {last} ]; do sleep 0.05; done; exec "$@"'

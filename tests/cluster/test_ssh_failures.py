@@ -233,7 +233,7 @@ def test_a_head_that_ends_while_ddprun_is_copied_leaves_nothing(cluster, net, ma
     holds_no_file(server)
 
 
-def test_a_second_ctrl_c_waits_for_nobody(cluster, net, make_hosts):
+def test_a_second_ctrl_c_does_not_wait_for_the_hosts(cluster, net, make_hosts):
     here, servers = two_servers(net, make_hosts)
     program = head(cluster, net, ["-H", "node-a,node-b"], "--shutdown-timeout=5", "-x",
                    "DDPRUN_TEST_TERM=ignore", host=here)

@@ -107,7 +107,7 @@ def test_a_fixed_master_port_serves_every_round(cluster, store):
     cluster.nothing_left()
 
 
-def test_nobody_can_take_a_fixed_master_port_between_two_rounds(cluster):
+def test_no_process_can_take_a_fixed_master_port_between_two_rounds(cluster):
     port = free_port()
     taken, over = [], threading.Event()
 

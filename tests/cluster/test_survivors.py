@@ -190,7 +190,7 @@ def test_those_that_can_leave_live_on_and_only_the_others_are_started(cluster, t
         assert f"[a:2] {kind} in round {number}\n" in job.agents[0].out()
 
 
-def test_without_the_option_nobody_lives_on(cluster, tmp_path):
+def test_without_the_option_no_worker_lives_on(cluster, tmp_path):
     job = Job(cluster, tmp_path, "says nothing")
     first = job.all_in(1)
     job.kill(first[0])
@@ -245,7 +245,7 @@ def test_one_that_does_not_begin_is_a_failure_of_its_round(cluster, tmp_path):
     job.finish()
 
 
-def test_nobody_waits_for_a_round_that_cannot_follow(cluster, tmp_path):
+def test_no_worker_waits_for_a_round_that_cannot_follow(cluster, tmp_path):
     job = Job(cluster, tmp_path, "leaves", "--survivors", "on", "--max-restarts", 0)
     job.kill(job.all_in(1)[0])
     assert job.agents[0].wait() == 137, job.agents[0].err()

@@ -67,7 +67,7 @@ def test_only_the_stream_that_is_one_of_ours_is_a_terminal(cluster, tmp_path):
     assert "\nTrue\n" in job.text()
 
 
-def test_a_person_who_looks_away_misses_nothing(cluster):
+def test_a_terminal_that_is_not_read_for_a_while_misses_nothing(cluster):
     job = start(cluster, f"seq 200000; touch {cluster.folder}/wrote; exit 0")
     wait_for("some of it", lambda: b"100\r\n" in job.bytes)
     job.may_read.clear()

@@ -125,7 +125,7 @@ def test_nothing_of_the_others_is_lost(cluster, tmp_path, nodes, dead):
 
 
 @pytest.mark.slow
-def test_what_is_expected_is_what_ranks_come_to_that_nobody_disturbs(cluster, tmp_path):
+def test_the_expected_weights_are_those_of_an_undisturbed_run(cluster, tmp_path):
     found, _ = ends(cluster, tmp_path, options=())
     for _, _, weights in found.values():
         assert weights == pytest.approx(undisturbed(3), abs=1e-3)

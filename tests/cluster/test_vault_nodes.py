@@ -238,7 +238,7 @@ def test_a_node_that_is_left_alone_goes_on_from_the_copy_of_the_first(cluster, e
     assert b.wait() == 0
 
 
-def test_a_node_that_never_saves_holds_nobody_up(cluster, two):
+def test_a_node_that_never_saves_delays_no_other_node(cluster, two):
     _, a, b = two
     save(cluster, 0, 1)
     wait_for("it on disk", lambda: kept(cluster, "disk-node-a", 0) == ["step-1"])

@@ -133,7 +133,7 @@ def test_a_node_that_comes_while_others_run_is_told_how_to_change_that(cluster):
     assert (a.wait(), b.wait()) == (0, 0)
 
 
-def test_a_node_that_is_refused_is_named_to_those_who_wait(cluster):
+def test_a_node_that_is_refused_is_named_to_the_nodes_that_wait(cluster):
     daemon = cluster.daemon()
     common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes=2, conf=GUARDIANS_WORD)
     a, b = cluster.nodes("node-a", "node-b", **common)

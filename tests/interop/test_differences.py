@@ -82,7 +82,7 @@ def test_a_stranger_is_closed_at_once(side):
     assert hears(connection, 1, PATIENCE if ours else LONG_ENOUGH) == (b"" if ours else None)
 
 
-def test_a_compare_set_that_stores_nothing_wakes_nobody(side):
+def test_a_compare_set_that_stores_nothing_wakes_no_waiter(side):
     ours, server = side
     waiter = validated(server)
     has_waiter(server, waiter, b"/k")

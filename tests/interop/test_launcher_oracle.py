@@ -262,7 +262,7 @@ def test_no_node_waits_after_a_failure(cluster):
     cluster.nothing_left(but=[daemon])
 
 
-def test_an_endpoint_whose_name_nobody_knows_is_named(cluster):
+def test_an_endpoint_that_does_not_resolve_is_named(cluster):
     agent = cluster.agent("node-a", endpoint="no-such-host.invalid:29400", nnodes=2,
                           conf="join_timeout=1")
     assert agent.wait() not in (0, 2)

@@ -83,7 +83,7 @@ constexpr std::chrono::milliseconds limits[] = {std::chrono::milliseconds(500),
 
 }  // namespace
 
-TEST_CASE("workers that fail while nobody reads end at once, and every line arrives") {
+TEST_CASE("workers that fail while the output is not read end at once, and every line arrives") {
   const int workers = GENERATE(1, 8);
   child_program agent(
       agent_line({"--drain-limit", "20", "--queue", "20000"}, workers, script(few_lines, 3)));

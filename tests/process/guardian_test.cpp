@@ -227,7 +227,7 @@ TEST_CASE("a word that the daemon's end has broken off is said again, though one
   CHECK(guardian.gone_within(generous));
 }
 
-TEST_CASE("an agent that leaves in order tells nobody anything, and leaves no guardian") {
+TEST_CASE("an agent that ends in order reports no death, and leaves no guardian") {
   const listener daemon;
   child_program agent(
       {"test_agent", "--tell", "127.0.0.1", std::to_string(daemon.port), "dead: a\n", "exit 3"});

@@ -153,7 +153,7 @@ TEST_CASE("what is no plain file of this user's alone is not read") {
     fs::create_symlink("/dev/zero", file);
     why += ": ";
   }
-  SECTION("a pipe that nobody writes to") {
+  SECTION("a pipe without a writer") {
     fs::remove(file);
     REQUIRE(::mkfifo(file.c_str(), S_IRUSR | S_IWUSR) == 0);
     why += " is not a file";

@@ -78,7 +78,8 @@ TEST_CASE("colours of a worker on a terminal stay beside others, movements do no
   CHECK(fixture.output() == "[a:0] \x1b[1mbold\x1b[0m\x1b[Kup\n");
 }
 
-TEST_CASE("all that a terminal holds is taken when it is released, whoever has it open") {
+TEST_CASE(
+    "all that a terminal holds is read when it is released, even if another process has it open") {
   process_fixture fixture;
   auto ends = make_pty({24, 80});
   REQUIRE(ends.has_value());

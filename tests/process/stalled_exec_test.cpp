@@ -120,7 +120,7 @@ TEST_CASE("an interpreter that hangs is no failure of the script") {
   fixture.run_until([&] { return fixture.all_ended; });
 }
 
-TEST_CASE("an background_task that hangs holds nobody up, and comes to nobody who is gone") {
+TEST_CASE("a background task that hangs delays no other, and reports to no owner that is gone") {
   std::promise<void> gate;
   auto opened = gate.get_future().share();
   std::promise<void> ran;

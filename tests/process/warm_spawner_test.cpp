@@ -73,7 +73,7 @@ struct changing_memory {
 
 }  // namespace
 
-TEST_CASE("a spare whose end nobody would see is killed, and no worker is started in it") {
+TEST_CASE("a spare whose end could not be noticed is killed, and no worker is started in it") {
   warm_fixture fixture;
   fixture.under.fake.has_handles = false;
   fixture.start();
@@ -104,7 +104,7 @@ TEST_CASE("a spare whose socket does not arrive is one that could not be made") 
   fixture.run_until([&] { return fixture.has_said("no descriptor is left for spare workers"); });
 }
 
-TEST_CASE("a spare or a zygote that somebody kills is told, not one that is let go or ends") {
+TEST_CASE("a spare or a zygote that is killed is reported, not one that is let go or ends") {
   warm::warm_options options = warm_fixture::quick();
   int killed = 0;
   options.killed = [&killed] { ++killed; };

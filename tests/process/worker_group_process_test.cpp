@@ -121,7 +121,8 @@ TEST_CASE("a child that does not end is killed when the moment is over") {
   CHECK(!runs(std::stoi(ends.at(0).tail)));
 }
 
-TEST_CASE("somebody outside the group who holds the pipes is not waited for without end") {
+TEST_CASE(
+    "a process outside the group that holds the pipes is waited for only for a bounded time") {
   process_fixture fixture;
   const auto ends = fixture.run_group({fixture.shell(escape(">&3") + "echo here; exit 1", 0, "")},
                                       {std::chrono::milliseconds(50)});

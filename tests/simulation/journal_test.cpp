@@ -141,8 +141,8 @@ TEST_CASE("random faults beside a daemon with a journal") {
                       [](std::uint64_t seed) { return kept(beside_an_agent(seed)); }) == "");
 }
 
-TEST_CASE("all who know die and a journal is kept") {
-  REQUIRE(play_family("all who know die and a journal is kept", 2000,
+TEST_CASE("all members die and a journal is kept") {
+  REQUIRE(play_family("all members die and a journal is kept", 2000,
                       [](std::uint64_t seed) { return kept(with_ends(one_of(seed), 62)); }) == "");
 }
 
@@ -166,8 +166,8 @@ TEST_CASE("a daemon with a journal dies after each single message") {
                       [](std::uint64_t seed) { return kept(at_each_message(seed)); }) == "");
 }
 
-TEST_CASE("all who know die and the journal is tampered with") {
-  REQUIRE(play_family("all who know die and the journal is tampered with", 1500,
+TEST_CASE("all members die and the journal is tampered with") {
+  REQUIRE(play_family("all members die and the journal is tampered with", 1500,
                       [](std::uint64_t seed) { return tampered(with_ends(one_of(seed), 63)); }) ==
           "");
 }

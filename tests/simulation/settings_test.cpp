@@ -58,7 +58,7 @@ std::string play_two_settings(std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("before the first round who differs leaves at once, and the others run") {
+TEST_CASE("before the first round a node with other settings leaves at once, and the others run") {
   for (std::uint64_t seed = 0; seed < scaled(500); ++seed) {
     INFO("seed " << seed);
     REQUIRE(play_two_settings(seed) == "");

@@ -159,11 +159,11 @@ TEST_CASE("random faults on three runs of one daemon") {
   REQUIRE(play_family("random faults on three runs of one daemon", 500, of_three_runs) == "");
 }
 
-TEST_CASE("a run does not feel what befalls its neighbour, nor who is refused") {
+TEST_CASE("a run is not disturbed by its neighbour's faults or by refused nodes") {
   REQUIRE(first_harm(200, neighbour_harmed) == "");
 }
 
-TEST_CASE("a node that lies harms nobody else") {
+TEST_CASE("a node that lies harms no other run") {
   REQUIRE(first_harm(200, harmed_by_a_liar) == "");
 }
 

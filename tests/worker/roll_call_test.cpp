@@ -8,7 +8,7 @@ using ddprun::tests::client_of;
 using ddprun::tests::patience;
 using ddprun::tests::served_store;
 
-TEST_CASE("a roll call names who has not come", "[roll_call]") {
+TEST_CASE("a roll call names the ranks that have not come", "[roll_call]") {
   served_store store;
   const auto client = client_of(store);
   roll_call second(client, "here", 1, 4);

@@ -142,7 +142,7 @@ TEST_CASE("round link: without an agent that supports it there is none", "[worke
   CHECK_FALSE(agent.accept("no"));
 }
 
-TEST_CASE("round link: an agent that hangs up, or says what makes no sense, lets nobody live on",
+TEST_CASE("round link: after an agent that hangs up or sends nonsense, no worker lives on",
           "[worker]") {
   fake_agent agent;
   const std::string how = GENERATE("hangs up", "makes no sense", "hangs up later", "gives no file");

@@ -139,7 +139,7 @@ TEST_CASE("connecting waits for a store that starts later", "[store_client]") {
 TEST_CASE("connecting ends at its deadline and says what was tried", "[store_client]") {
   attempt made;
   const char* const closed = "connected, but the store closed the connection";
-  SECTION("nobody listens") {
+  SECTION("no server listens") {
     boost::asio::io_context io;
     ddprun::tests::tcp::socket bound(io);
     bound.open(ddprun::tests::tcp::v4());

@@ -106,7 +106,7 @@ TEST_CASE("after a stop no place is found") {
   CHECK_FALSE(node.found);
 }
 
-TEST_CASE("a single port is not searched, whoever may be there") {
+TEST_CASE("a single port is not searched, even if it is taken") {
   finding node(elsewhere({4711}));
   const daemon_place place = node.find();
   CHECK(place.problem.empty());

@@ -61,7 +61,7 @@ TEST_CASE("a disk that hangs is waited for until the limit") {
   CHECK(calls == 1);
 }
 
-TEST_CASE("a reader that is gone calls nobody") {
+TEST_CASE("a reader that is gone calls nothing back") {
   reader_at_work at;
   std::ofstream(at.path("a")) << "content";
   int calls = 0;

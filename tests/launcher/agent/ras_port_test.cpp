@@ -39,7 +39,7 @@ TEST_CASE("each agent's NCCL answers at a port of its own, which no outgoing con
   if (kernels.low > 20'000) CHECK((place.port < kernels.low || place.port > kernels.high));
 }
 
-TEST_CASE("NCCL gets a port of ours where somebody asks it, and where the user has named none") {
+TEST_CASE("NCCL gets a port of ours where it will be asked, and where the user has named none") {
   CHECK(given(mark, gathering(), 8, {{"NCCL_RAS_ADDR", "localhost:28028"}}) == "localhost:28028");
   CHECK(given(mark, gathering(), 8, {{"NCCL_RAS_ADDR", ""}}).empty());
   CHECK(given(mark, gathering(), 0).empty());

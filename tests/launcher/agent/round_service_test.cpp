@@ -110,7 +110,7 @@ TEST_CASE("a round for whose service there are no descriptors fails in one line"
   }
 }
 
-TEST_CASE("of those that say nothing the oldest makes room, who uses the store stays") {
+TEST_CASE("of those that say nothing the oldest makes room, a user of the store stays") {
   const std::string validate("\x00\xCE\xF7\x85\x3C", 5);
   const std::string count_keys = "\x07";
   service_at_work f;

@@ -103,7 +103,7 @@ TEST_CASE("without a guardian a user signal is passed on at once") {
   CHECK(node.said == words{"SIGUSR1: no worker is running here to pass it to"});
 }
 
-TEST_CASE("a user signal to a node that has left meanwhile is for nobody") {
+TEST_CASE("a user signal to a node that has left meanwhile is passed to no worker") {
   signalled_node node;
   node.has_left = true;
   node.hear_and_wait(SIGUSR1);

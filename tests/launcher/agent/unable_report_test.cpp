@@ -49,7 +49,7 @@ TEST_CASE("the run hears which node cannot take part") {
   CHECK(daemon.was_knocked_at());
 }
 
-TEST_CASE("nobody hears it where another job may have the first of the run's ports") {
+TEST_CASE("no daemon is told where another job may have the first of the run's ports") {
   const door daemon;
   launch_options options = two_nodes_at(daemon);
   options.more_ports = {1};

@@ -44,7 +44,7 @@ TEST_CASE("a task that has begun is asked later, and its answer is taken once") 
   CHECK_FALSE(task.take(true));
 }
 
-TEST_CASE("a task that is late is over, whoever asks") {
+TEST_CASE("a task that is late is over, asked or not") {
   gate hangs;
   begun_task<int> task(1ms, hangs.work());
   CHECK_FALSE(task.take(true));

@@ -77,7 +77,7 @@ TEST_CASE("what is typed wins over the engine") {
   CHECK(to_text(options.endpoint) == "node01:61452");
 }
 
-TEST_CASE("who says where the nodes meet is not asked about the engine") {
+TEST_CASE("if the options say where the nodes meet, the engine is not asked") {
   for (const std::string line : {"--nnodes=2 --rdzv-endpoint=h:1 a.py", "--standalone a.py",
                                  "--nnodes=2 --master-addr=h a.py", "--nnodes=1 a.py",
                                  "--nnodes=2 --node-rank=1 --master-addr=h a.py"}) {

@@ -114,7 +114,7 @@ TEST_CASE("the master's port is left to a daemon that has the same") {
         29500);
 }
 
-TEST_CASE("one node has nobody to meet") {
+TEST_CASE("one node needs no rendezvous") {
   const launch_options alone =
       options_of("--node-rank=0 --master-addr=10.0.0.1 --master-port=5000 a.py");
   CHECK_FALSE(alone.is_static);

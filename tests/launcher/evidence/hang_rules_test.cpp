@@ -64,7 +64,7 @@ TEST_CASE("ranks that are all in the script's own code may wait for one of anoth
   CHECK(named(seen, whole) == 2U);
 }
 
-TEST_CASE("where nobody says where it stands, nobody but a stopped rank is named") {
+TEST_CASE("where no rank says where it stands, only a stopped rank is named") {
   node_evidence seen{{rank_at(0, "", ""), rank_at(1, "", "")}, "", {}};
   CHECK_FALSE(named(seen, whole));
   CHECK_FALSE(named(seen, part));
@@ -117,7 +117,7 @@ TEST_CASE("where all ranks are stuck in the kernel the first is named") {
   CHECK(judge_hang(seen, seen, learnt)->words.find("for ...xx") != std::string::npos);
 }
 
-TEST_CASE("nobody is named where a stack has changed, or a rank has come or gone") {
+TEST_CASE("no rank is named where a stack has changed, or a rank has come or gone") {
   const node_evidence first{{waiting(0), standing_at(1, "forward")}, "", {}};
   node_evidence second = first;
   second.ranks[1].stack[0].line = 8;

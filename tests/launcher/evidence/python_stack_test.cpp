@@ -92,7 +92,7 @@ TEST_CASE("a stack says in which collective a rank waits, and where the script c
   CHECK(standing_of({user, wrapper}) == standing{"", "main (train.py:7)"});
 }
 
-TEST_CASE("one sentence says who stood where, those that wait for others last") {
+TEST_CASE("one sentence says where each rank stood, those that wait for others last") {
   node_evidence seen;
   for (const std::uint32_t rank : {0, 1, 2, 4, 5})
     seen.ranks.push_back(rank_with(rank, stacks_of_two_threads));

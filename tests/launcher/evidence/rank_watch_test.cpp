@@ -275,7 +275,7 @@ TEST_CASE("a rank that never answers is waited for until the limit") {
   CHECK(found.ranks[0].stacks.empty());
 }
 
-TEST_CASE("who waits for a gathering is told within its limit, even if it hangs itself") {
+TEST_CASE("a gathering answers within its limit, even if it hangs itself") {
   const auto limit = GENERATE(100ms, 400ms);
   std::promise<void> never;
   std::atomic<std::chrono::milliseconds> given{0ms};

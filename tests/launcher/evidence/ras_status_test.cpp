@@ -41,7 +41,7 @@ TEST_CASE("of NCCL's communicators the ranks that are behind are named") {
         "ranks 4, 5 of 7 are behind in NCCL (AllReduce 8, others 9)");
 }
 
-TEST_CASE("where half of the ranks differ, or nothing can be read, NCCL names nobody") {
+TEST_CASE("where half of the ranks differ, or nothing can be read, NCCL names no rank") {
   CHECK(ras_sentence(status(communicator({reduced(4), reduced(3)}))).empty());
   for (const std::string odd :
        {"", "NCCL version 2.27", "[]", "{}", R"({"communicators":{}})", R"({"communicators":[1]})",

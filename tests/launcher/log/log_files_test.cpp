@@ -85,7 +85,7 @@ TEST_CASE("a log file that nothing was written to is there, and empty") {
   CHECK(std::filesystem::is_directory(at.path("1/2")));
 }
 
-TEST_CASE("who opens the same path writes to the same log file, until the last has closed it") {
+TEST_CASE("all that open the same path write to the same log file, until the last has closed it") {
   files_at_work at;
   const auto one = at.files.open(at.path("both"));
   const auto other = at.files.open(at.path("both"));
@@ -158,7 +158,7 @@ TEST_CASE("a folder for errors that cannot be made is said once") {
 }
 
 // A pipe without a reader stands for a disk that hangs: open() does not return.
-TEST_CASE("a disk that hangs holds up who pushes, has a reserve, and is not waited for") {
+TEST_CASE("a disk that hangs makes writers wait, has a reserve, and is not waited for") {
   files_at_work at;
   REQUIRE(::mkfifo(at.path("hangs").c_str(), 0600) == 0);
   const auto file = at.files.open(at.path("hangs"));
@@ -224,7 +224,7 @@ TEST_CASE("a file that floods holds up no other") {
   at.files.finish(std::chrono::milliseconds(0));
 }
 
-TEST_CASE("a file that cannot be written is given up when nobody writes to it any more") {
+TEST_CASE("a file that cannot be written is given up when it has no writer any more") {
   files_at_work at;
   log_files files({.queue_bytes = 1000, .patience = std::chrono::milliseconds(0)});
   std::ofstream(at.path("taken")) << "x";

@@ -134,7 +134,7 @@ TEST_CASE("floods share a slow reader, and a quiet source is heard among them") 
   CHECK(lines["[quiet]"] == 1);
 }
 
-TEST_CASE("a source whose worker has ended is read to its end though nobody takes its bytes") {
+TEST_CASE("a source whose worker has ended is read to its end though its bytes are not taken") {
   mux_at_work at;
   const auto flood = at.stall();
   const auto failed = at.add("[failed] ");
@@ -151,7 +151,7 @@ TEST_CASE("a source whose worker has ended is read to its end though nobody take
   at.run_until([&] { return (text += at.read()).find("[failed] reason\n") != std::string::npos; });
 }
 
-TEST_CASE("what is in the pipe of a released source is handed on, whoever holds the other end") {
+TEST_CASE("what is in a released source's pipe is handed on, even if its other end is still open") {
   mux_at_work at;
   const auto flood = at.stall();
   const auto held = at.add("[held] ");
@@ -205,7 +205,7 @@ TEST_CASE("a route leads bytes to a file, lines to ours, and some lines to a sec
   CHECK(at.read() == (route.is_shown ? "[a:0] an apple\n[a:0] no fruit\r\n[a:0] last pear\n" : ""));
 }
 
-TEST_CASE("a line without an end is shown, and whoever writes next does not write into it") {
+TEST_CASE("a line without an end is shown, and the next writer does not write into it") {
   mux_at_work at;
   const auto asks = at.add("[asks] ");
   REQUIRE(::write(asks->pipe.get(), "one\nname? ", 10) == 10);

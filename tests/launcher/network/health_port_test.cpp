@@ -72,7 +72,7 @@ TEST_CASE("clients that say nothing keep no probe from its answer for long") {
   CHECK(tests::run_until(answers.io, is_acked));
 }
 
-TEST_CASE("a port that somebody has is an error, and none is open then") {
+TEST_CASE("a port that is taken is an error, and none is open then") {
   answered first;
   boost::asio::io_context io;
   health_port second(io.get_executor());

@@ -51,7 +51,7 @@ TEST_CASE("the run is found behind a daemon without it, a stranger and a silent 
   CHECK(ours.request().starts_with("GET /api/v1/runs/slurm-1.0%20x?limit=1 HTTP/1.1\r\n"));
 }
 
-TEST_CASE("a run that is opened later is found, too, and nobody is told after the stop") {
+TEST_CASE("a run that is opened later is found, too, and no word is sent after the stop") {
   asio::io_context context;
   answering_port daemon(context, "HTTP/1.1 404 Not Found\r\n\r\n");
   std::optional<std::uint16_t> found;

@@ -66,7 +66,7 @@ TEST_CASE("without a fixed port each round has its own, and none between two") {
   CHECK(can_listen_on(f.io, first));
 }
 
-TEST_CASE("a fixed port is handed on, and who comes between two rounds is cut") {
+TEST_CASE("a fixed port is handed on, and a connection between two rounds is cut") {
   boost::asio::io_context other;
   const std::uint16_t number = free_port(other);
   port_fixture f(number);

@@ -156,7 +156,7 @@ TEST_CASE("files that are asked for without a folder are in a temporary one") {
   CHECK(fs::is_directory(folder.path()));
 }
 
-TEST_CASE("a log folder that cannot be made is refused, where somebody asked for it") {
+TEST_CASE("a log folder that cannot be made is refused if it was asked for") {
   folder_to_fill at;
   const std::string taken = at.folder.path + "/taken";
   const auto problem = [&] {

@@ -57,7 +57,7 @@ TEST_CASE("an own error file that cannot be replaced is written as it stands") {
   ::close(reader);
 }
 
-TEST_CASE("an own error file that cannot be written is one line, and holds nobody up") {
+TEST_CASE("an own error file that cannot be written is one line, and delays nothing") {
   const tests::temporary_folder folder;
   boost::asio::io_context context;
   std::vector<std::string> warnings;
@@ -94,7 +94,7 @@ TEST_CASE("an own error file that cannot be written is one line, and holds nobod
   CHECK(fs::exists(values.path));
 }
 
-TEST_CASE("an own error file that nobody wants is not there") {
+TEST_CASE("an own error file that was not asked for is not there") {
   boost::asio::io_context context;
   const auto values = own_error_file::wanted({{"TORCHELASTIC_ERROR_FILE", ""}}, "mark");
   own_error_file file(context.get_executor(), values, [](const std::string&) {});

@@ -23,7 +23,7 @@ TEST_CASE("without a beat, and after one that lifts it, there is no limit") {
   CHECK_FALSE(limit.is_over(origin + 24h));
 }
 
-TEST_CASE("a limit that nobody moves is over once, a moment after the agent would have acted") {
+TEST_CASE("a limit that is not moved is over once, a moment after the agent would have acted") {
   life_limit limit;
   limit.set(origin + 8s, 2s);
   CHECK(limit.wait_ms(origin) == 8100);

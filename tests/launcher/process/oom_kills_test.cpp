@@ -47,7 +47,7 @@ TEST_CASE("a kill that is discounted says nothing of a worker, the next one does
   recent_oom_kills recent;
   recent.discount(5);  // nothing is known yet
   recent.notice(oom_start, 5);
-  SECTION("it comes while somebody else has ended that process") {
+  SECTION("it comes while another program has ended that process") {
     recent.discount(5);
     CHECK(recent.is_any(6));
   }
@@ -72,7 +72,7 @@ TEST_CASE("a kill that is discounted says nothing of a worker, the next one does
   }
 }
 
-TEST_CASE("the job's own count decides, whoever else of the host was ended") {
+TEST_CASE("the job's own count decides, whatever else of the host was ended") {
   oom_counters files;
   oom_counters::write(files.own, 3);
   oom_counters::write(files.host, 7);

@@ -11,7 +11,7 @@ TEST_CASE("a program's answer is all that it prints, with the variables that it 
   CHECK(program_answer({"sh", "-c", "cat"}, {}, 60s, 1000).empty());
 }
 
-TEST_CASE("a program that does not end, or not in time, holds nobody up") {
+TEST_CASE("a program that does not end, or not in time, delays nothing") {
   CHECK(program_answer({"sleep", "1000"}, {}, 20ms, 1000).empty());
   CHECK(program_answer({"sh", "-c", "echo half; exec sleep 1000"}, {}, 20ms, 1000).empty());
   CHECK(program_answer({"yes"}, {}, 60s, 1000).size() >= 1000);

@@ -64,7 +64,8 @@ TEST_CASE("worker group: what a success leaves in its group has its grace, and i
   }
 }
 
-TEST_CASE("worker group: the grace counts from the worker's end, whoever holds its pipes") {
+TEST_CASE(
+    "worker group: the grace counts from the worker's end, even if its pipes are still open") {
   worker_story story(1, with_grace(2s));
   story.run();
   const bool is_quiet = GENERATE(true, false);
@@ -85,7 +86,7 @@ TEST_CASE("worker group: pipes that no process of ours holds are drained as long
   CHECK(story.words == words{"all started", "ended 0: exit code 0", "all ended"});
 }
 
-TEST_CASE("worker group: of children that end at once nobody hears") {
+TEST_CASE("worker group: children that end at once are not reported") {
   worker_story story(1, with_grace(30s));
   story.run();
   leave_child(story, 0, true);
@@ -96,7 +97,7 @@ TEST_CASE("worker group: of children that end at once nobody hears") {
   CHECK(story.when("all ended") <= 600ms);
 }
 
-TEST_CASE("worker group: who leaves nothing is done at once") {
+TEST_CASE("worker group: a worker that leaves nothing is done at once") {
   worker_story story(3, with_grace(30s));
   story.run();
   for (workers::place worker = 0; worker < 3; ++worker)
@@ -129,7 +130,7 @@ TEST_CASE("worker group: the last round's strays have their grace, too") {
   worker_story story(2, with_grace(30s));
   story.run();
   story.add_stray({0});
-  SECTION("while a worker runs nobody asks") {
+  SECTION("while a worker runs the system is not asked") {
     story.exits(0, 0);
     story.pass(1h);
     CHECK(story.words == words{"all started", "ended 0: exit code 0"});

@@ -14,7 +14,7 @@ constexpr auto first_pause = 1ms;  // between two looks
 
 }  // namespace
 
-TEST_CASE("worker group: who ignores SIGTERM runs until the grace is over, then SIGKILL ends it") {
+TEST_CASE("worker group: a worker that ignores SIGTERM gets SIGKILL once the grace is over") {
   worker_story story(2);
   story.run();
   story.process(0).ignores_term = true;
@@ -77,7 +77,7 @@ TEST_CASE("worker group: the last word waits for the others of one that lives on
   CHECK(story.process(0).signals == std::vector<int>{SIGTERM});
 }
 
-TEST_CASE("worker group: nobody lives on unasked") {
+TEST_CASE("worker group: no worker lives on unasked") {
   worker_story story(1);
   story.run();
   story.tell(workers::left{0});
@@ -180,7 +180,7 @@ TEST_CASE("worker group: the time for which our reader holds a success back does
   }
 }
 
-TEST_CASE("worker group: the children of who ends after a stop have no moment") {
+TEST_CASE("worker group: children of a worker that ends after a stop get no grace") {
   worker_story story(1);
   story.run();
   story.process(0).ignores_term = true;
@@ -198,7 +198,7 @@ TEST_CASE("worker group: a failure, a stop and a kill wait for no reader") {
     story.exits(0, 3);
     CHECK(story.is_told(0));
   }
-  SECTION("failure, and somebody else holds the pipes") {
+  SECTION("failure, and another process holds the pipes") {
     story.process(0).holders_elsewhere = 1;
     story.exits(0, 3);
     story.pass(2s);
@@ -316,7 +316,7 @@ TEST_CASE("worker group: a stray that holds a pipe is waited for, until it is le
     CHECK(story.released.empty());
     CHECK(story.when("all ended") <= 2 * first_pause);
   }
-  SECTION("a kill: strays at once, whoever is left") {
+  SECTION("a kill: strays at once, whatever is left") {
     story.process(0).is_stuck = true;
     story.stop(SIGKILL);
     story.pass(first_pause);

@@ -36,7 +36,8 @@ TEST_CASE("worker group: a worker may end before the next one is started") {
         words{"ended 0: exit code 0", "all started", "ended 1: exit code 3", "all ended"});
 }
 
-TEST_CASE("worker group: after a failed start nobody is started, and who runs is left alone") {
+TEST_CASE(
+    "worker group: after a failed start no worker is started, and those that run are left alone") {
   worker_story story(4);
   story.system.exec_hangs = true;
   story.start();

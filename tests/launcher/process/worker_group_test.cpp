@@ -188,7 +188,7 @@ TEST_CASE("worker group: a signal from inside a handler reaches the others befor
 }
 
 TEST_CASE(
-    "worker group: a handler may destroy the group at any word; then nobody is told, or left") {
+    "worker group: a handler may destroy the group at any word: no word follows, none is left") {
   const std::string last = GENERATE(as<std::string>(), "all started", "short", "failed 11",
                                     "not started 12", "ended 10", "ended 12", "all ended");
   INFO(last);
@@ -222,7 +222,7 @@ TEST_CASE(
   CHECK(fixture.system.has_nothing_left());
 }
 
-TEST_CASE("worker group: who is short of something is tried again, for as long as it takes") {
+TEST_CASE("worker group: a start that lacks a resource is tried again, for as long as it takes") {
   group_fixture fixture;
   fixture.system.refusal = start_failure{start_stage::fork, EAGAIN, "train", {}, false, false};
   fixture.start(fixture.commands(1));

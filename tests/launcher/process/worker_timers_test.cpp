@@ -104,7 +104,7 @@ TEST_CASE("a timer that was over before it came expires at once") {
   CHECK(at.expired() == "1 a 9");
 }
 
-TEST_CASE("who stood still gives those that expired meanwhile a moment more, once") {
+TEST_CASE("timers that expired while the agent stood still get a moment more, once") {
   story at;
   at.set(1, "a", 10);
   at.set(2, "b", 60);

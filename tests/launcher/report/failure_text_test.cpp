@@ -168,7 +168,7 @@ TEST_CASE("an exception that tells of a peer's end is secondary, any other is no
   CHECK_FALSE(read_failure(of("")).is_secondary);
 }
 
-TEST_CASE("who fails and then sees its peers go is no effect") {
+TEST_CASE("a rank that fails and then sees its peers go is no secondary failure") {
   const std::string chain =
       raised("ValueError: loss is NaN") +
       "\nDuring handling of the above exception, another exception occurred:\n\n" +

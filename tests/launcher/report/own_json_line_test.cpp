@@ -20,7 +20,7 @@ TEST_CASE("a line of ours is read as it was said") {
   }
 }
 
-TEST_CASE("what a program of somebody else writes is none of ours") {
+TEST_CASE("a line of another program is none of ours") {
   CHECK_FALSE(read_own_json_line(R"({"program":"train","message":"x"})"));
   CHECK_FALSE(read_own_json_line(R"({"program":"ddprun"})"));
   CHECK_FALSE(read_own_json_line("[node-a:0] text"));

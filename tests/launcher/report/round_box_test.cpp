@@ -75,7 +75,7 @@ TEST_CASE("of ranks whose ends an older ddprun tells, no times are said") {
   CHECK(text.find("| rank 3 failed too; ranks 0 and 1 were stopped\n") != std::string::npos);
 }
 
-TEST_CASE("a code is said of those who all have it") {
+TEST_CASE("an exit code is printed if all ranks of the group have it") {
   round_report report = failed();
   report.ends = {{ending::failed, 3, 3, end_times{100ms, 100ms}, 7},
                  {ending::failed, 5, 5, end_times{300ms, 300ms}, 7}};
@@ -98,7 +98,7 @@ TEST_CASE("the box is at most 25 lines, whatever was said, and however large the
   CHECK(text.size() < 6000);
 }
 
-TEST_CASE("where all others waited in vain, who was still at work is named") {
+TEST_CASE("where all others waited in vain, the rank that was still at work is named") {
   round_report report = failed();
   report.root_cause->is_secondary = true;
   report.root_cause->rank = 0;
@@ -113,7 +113,7 @@ TEST_CASE("where all others waited in vain, who was still at work is named") {
   CHECK(round_box(report, "").find("still at work") == std::string::npos);
 }
 
-TEST_CASE("what ends as somebody has asked is no failure, and a bare sentence needs no box") {
+TEST_CASE("an end that was asked for is no failure, and a bare sentence needs no box") {
   round_report report = failed();
   CHECK(is_worth_a_box(report));
   report.root_cause->kind = cause_class::drain;

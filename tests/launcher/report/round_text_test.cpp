@@ -5,7 +5,7 @@
 using namespace ddprun;
 using namespace ddprun::launcher;
 
-TEST_CASE("a round begins with a line that says who is where") {
+TEST_CASE("a round begins with a line that says which ranks are on which node") {
   const std::string members = "ranks 0-1 on a (10.0.0.1), 2-3 on b (10.0.0.2)";
   CHECK(round_starts_text(1, {}, members, "") == "round 1 starts: " + members);
   CHECK(round_starts_text(4, {}, members, "restart 2 of 3") ==
@@ -24,13 +24,13 @@ TEST_CASE("a round that follows on a drain, a join or a lost node is no restart"
   SECTION("another instance counts for itself") {
     CHECK(heard.text(8, 1, 0, 3) == "restart 1 of 3");
   }
-  SECTION("of who comes late it is said which restart is on, if one is") {
+  SECTION("a node that comes late is told which restart is on, if one is") {
     CHECK(restarts_heard().text(7, 3, 2, 3) == "restart 1 of 3 (3 in all)");
     CHECK(restarts_heard().text(7, 2, 2, 3) == "");
   }
 }
 
-TEST_CASE("where an older daemon does not say who is where, counts stand for it") {
+TEST_CASE("where an older daemon does not say which ranks are where, counts stand for it") {
   assignment assigned;
   assigned.world_size = 4;
   assigned.group_world_size = 2;

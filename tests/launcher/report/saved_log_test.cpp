@@ -32,7 +32,8 @@ std::string labelled(const std::string& label, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a saved log is explained by the rank that failed by itself, whoever printed first") {
+TEST_CASE(
+    "a saved log is explained by the rank that failed by itself, even if another printed first") {
   for (const auto& [first, second, name] :
        {std::array<std::string, 3>{"[node-b:2] ", "[node-a:0] ", "rank 2 on node-b"},
         std::array<std::string, 3>{"[default2]:", "[default0]:", "default2"},

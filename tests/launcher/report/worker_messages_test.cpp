@@ -40,7 +40,7 @@ std::string problem_of(store_client store, duration limit) {
 }  // namespace
 
 TEST_CASE("a store that is gone, silent or without the key is a lost peer") {
-  SECTION("nobody serves it") {
+  SECTION("no server answers") {
     std::string problem;
     CHECK_FALSE(store_client::connect("127.0.0.1", 1, 50ms, problem, "rank 0 of 2").has_value());
     CHECK(reads_as_effect(problem));

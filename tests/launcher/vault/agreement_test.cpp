@@ -202,7 +202,7 @@ TEST_CASE("where one node waits no more for a silent one, none goes on without i
   CHECK(late.why.problem == problem);
 }
 
-TEST_CASE("nobody waits for a node that says it has no vault", "[vault]") {
+TEST_CASE("no node waits for a node that says it has no vault", "[vault]") {
   const table_of table;
   const bool is_last = GENERATE(false, true);
   std::vector<std::future<result_of>> with;

@@ -90,7 +90,7 @@ TEST_CASE("of two entries of one name the newer one is the node's", "[vault]") {
   CHECK_FALSE(choice.is_any_newer);
 }
 
-TEST_CASE("what one node has set aside no node takes, whoever has a copy", "[vault]") {
+TEST_CASE("what one node has set aside no node takes, even if it has a copy", "[vault]") {
   std::vector<node_word> words = {holding({of(0, 10, "a"), of(0, 20, "b"), of(1, 11, "a")}),
                                   holding({of(1, 11, "a"), of(1, 21, "b"), of(0, 20, "b")})};
   words[0].aside = {{0, {20, "b"}}};

@@ -173,7 +173,7 @@ TEST_CASE("no link in a vault is followed", "[vault]") {
   CHECK(content_of(elsewhere.path + "/precious") == "text");
 }
 
-TEST_CASE("a pipe in a vault holds nobody up", "[vault]") {
+TEST_CASE("a pipe in a vault delays nothing", "[vault]") {
   const two_folders here;
   here.write("step-1/model.pt", "x");
   here.write("step-1/.complete", "");

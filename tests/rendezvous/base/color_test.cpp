@@ -4,7 +4,7 @@
 
 using namespace ddprun;
 
-TEST_CASE("colours are for terminals that have them, where nobody objects") {
+TEST_CASE("colours are for terminals that have them, unless they are refused") {
   const auto is = [](color_mode mode, bool is_terminal, const environment_map& variables) {
     return is_colored(mode, is_terminal, variables);
   };

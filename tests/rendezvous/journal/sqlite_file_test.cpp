@@ -204,7 +204,7 @@ TEST_CASE("after a loss of power all is there that was said to be written") {
   }
 }
 
-TEST_CASE("what a run was opened with is kept, and that nobody has said so") {
+TEST_CASE("the job that a run was opened with is kept, also that there was none") {
   const folder at;
   core::run_record said = record_of("a", 1, 16);
   said.job = started_job{"a1", "train.py", "10:31", "node-a"};

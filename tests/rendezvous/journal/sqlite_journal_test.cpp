@@ -151,7 +151,7 @@ TEST_CASE("a second daemon is told that the folder is taken") {
   CHECK(failure.problem.find("in use by another daemon") != std::string::npos);
 }
 
-TEST_CASE("a disk that is full holds up nobody, and is written when it has room again") {
+TEST_CASE("a disk that is full delays nothing, and is written when it has room again") {
   fault_vfs disk;
   fixture f(fault_vfs::name);
   f.kept->keep(f.record("a", 1));

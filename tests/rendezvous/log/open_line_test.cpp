@@ -21,7 +21,7 @@ struct output {
 
 }  // namespace
 
-TEST_CASE("a line goes on where nobody else has written") {
+TEST_CASE("a line goes on where no other writer has written") {
   output to;
   to.push(1, kind::opens, "Name: ");
   to.push(1, kind::goes_on, "Anna");
@@ -99,7 +99,7 @@ TEST_CASE("a bar that wipes itself away leaves nothing") {
   CHECK(file.text() == "[1] 10%\n");
 }
 
-TEST_CASE("a passing state is wiped by whoever writes next, where that can be") {
+TEST_CASE("a passing state is wiped by the next writer, where that can be") {
   const line_part first{"1 s", kind::replaces, 9, {}, true, true};
   const line_part second{"2 s", kind::replaces, 9, {}, true, true};
   output terminal(true);

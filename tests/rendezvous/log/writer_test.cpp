@@ -157,7 +157,7 @@ TEST_CASE("two writers on one pipe never tear one another's lines") {
   }
 }
 
-TEST_CASE("words that nobody reads in time are counted, and the count stands where they were") {
+TEST_CASE("lines that are not read in time are counted, and the count stands where they were") {
   const two_pipes pipes;
   auto options = pipes.options();
   options.name = "daemon";

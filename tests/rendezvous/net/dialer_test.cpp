@@ -81,7 +81,7 @@ TEST_CASE("dialing finds a listener by name and by number") {
   REQUIRE(run_until(io, [&] { return accepted == 2; }));
 }
 
-TEST_CASE("a failed dial says who was tried and what the system said") {
+TEST_CASE("a failed dial says which address was tried and what the system said") {
   boost::asio::io_context io{1};
   const tests::silent_port silent(io);
   dialer dialing(io.get_executor());

@@ -92,7 +92,7 @@ TEST_CASE("a peer that does not read is cut off and costs one state") {
   CHECK(*f.ended == errc::peer_does_not_read);
 }
 
-TEST_CASE("finish sends what is queued although the peer has said things that nobody reads") {
+TEST_CASE("finish sends what is queued although the peer has sent bytes that are not read") {
   fixture f;
   f.peer->say("unread\nunread\n");
   bool done = false;

@@ -71,7 +71,7 @@ TEST_CASE("an accepted connection is handled before the next one is accepted") {
   CHECK(order == each + each + each);
 }
 
-TEST_CASE("a socket that listens already is taken over with those who wait") {
+TEST_CASE("a socket that listens already is taken over with the connections that wait") {
   boost::asio::io_context io{1};
   const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

@@ -112,7 +112,7 @@ TEST_CASE("two requests in one piece are read one after the other, cut anywhere"
   }
 }
 
-TEST_CASE("an opcode that nobody knows is refused") {
+TEST_CASE("an unknown opcode is refused") {
   for (int code = 19; code < 256; ++code) {
     CHECK(failure(std::string(1, static_cast<char>(code))) == errc::unknown_message);
   }

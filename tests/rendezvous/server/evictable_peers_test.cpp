@@ -35,7 +35,7 @@ TEST_CASE("a peer may enter again while it is being closed") {
   CHECK(room.size() == 0);
 }
 
-TEST_CASE("of those who hold memory the oldest go until the rest is within the limit") {
+TEST_CASE("of the peers that hold memory the oldest go until the rest is within the limit") {
   evictable_peers room(100);
   std::string gone;
   const auto enter = [&](char name) { return room.enter([&gone, name] { gone += name; }); };
@@ -98,7 +98,7 @@ TEST_CASE("each kind of peer has a share that the others cannot take") {
   }
 }
 
-TEST_CASE("what is nobody's share is for whoever comes first") {
+TEST_CASE("what is in no kind's share goes to the first that come") {
   const port_shares shares(80);  // 10, 30, 10, 10
   CHECK(shares.most(peer_kind::tcpstore) == 30);
   CHECK(shares.most(peer_kind::agent) == 50);

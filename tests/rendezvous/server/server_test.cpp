@@ -36,7 +36,7 @@ const std::string http_end = " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 }  // namespace
 
-TEST_CASE("agents are welcomed, told whom they wait for, and answered") {
+TEST_CASE("agents are welcomed, told which nodes they wait for, and answered") {
   fixture f;
   raw_peer one(f.io, f.port);
   one.say(hello_line(1, 2, "node-a"));
@@ -146,7 +146,7 @@ TEST_CASE("strangers are closed promptly and without an answer") {
   }
 }
 
-TEST_CASE("many who leave without a word hide no stranger from the log") {
+TEST_CASE("many peers that leave without a word hide no stranger from the log") {
   fixture f;
   const auto lines_with = [&](const std::string& words) {
     return std::count_if(f.log.begin(), f.log.end(), [&](const std::string& line) {
@@ -283,7 +283,7 @@ TEST_CASE("many runs are listed page by page, and their members share the page")
   CHECK(server::from_url("%zz%4") == "%zz%4");
 }
 
-TEST_CASE("a run whose ranks stand still is shown with who hangs, if that can be told") {
+TEST_CASE("a run whose ranks stand still is shown with the rank that hangs, if that can be told") {
   server::runs_page page;
   page.runs.resize(2);
   page.runs[0].stall = core::stall_view{2, 21500ms, "rank 2 hangs: no rank has moved"};
@@ -401,7 +401,7 @@ TEST_CASE("beyond the most agents, one is told so") {
   REQUIRE(f.closes(first));
 }
 
-TEST_CASE("a stranger that has said half a hello holds up nobody's end") {
+TEST_CASE("a stranger that has said half a hello delays no end") {
   fixture f;
   raw_peer agent(f.io, f.port);
   agent.say(hello_line(1, 2, "node-a"));

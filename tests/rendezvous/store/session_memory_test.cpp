@@ -195,7 +195,7 @@ TEST_CASE("values that only stalled readers hold make room for new ones") {
   CHECK(bytes_used() < 2 * wire::value_bytes_max);
 }
 
-TEST_CASE("lists of keys that nobody takes are bounded in all") {
+TEST_CASE("lists of keys that are not taken are bounded in all") {
   ddprun::store::keyspace_options options;
   options.buffered_bytes_max = 40 * 1024 * 1024;
   served_store store(options);

@@ -134,7 +134,7 @@ TEST_CASE("a client that breaks a rule is closed alone") {
   CHECK(store.lines().size() == 5);
 }
 
-TEST_CASE("a client that does not read is cut off, and holds nobody up") {
+TEST_CASE("a client that does not read is cut off, and delays no other") {
   ddprun::store::keyspace_options options;
   options.stall_limit = 2s;  // long enough for a client that does read
   served_store store(options);

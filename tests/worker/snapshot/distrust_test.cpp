@@ -64,7 +64,7 @@ TEST_CASE("where nothing is to be distrusted the newest is taken each time", "[s
   CHECK(test.messages.text() == "");
 }
 
-TEST_CASE("who distrusts a snapshot does not remove it", "[snapshot]") {
+TEST_CASE("a rank that distrusts a snapshot does not remove it", "[snapshot]") {
   folder_under_test test;
   test.keep = 1;
   {

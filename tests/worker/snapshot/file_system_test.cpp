@@ -69,7 +69,7 @@ TEST_CASE("a folder is made once, and a file in its place is named", "[snapshot]
   CHECK(*files.size(place.path + "/file") == 1);
 }
 
-TEST_CASE("a file gets a new name only where nobody has it", "[snapshot]") {
+TEST_CASE("a file is renamed only if its new name is free", "[snapshot]") {
   const temporary_folder place;
   file_system& files = posix_file_system();
   const auto path = [&](const char* name) { return place.path + "/" + name; };

@@ -278,7 +278,7 @@ TEST_CASE("a rank that does not come to a snapshot is named", "[snapshot]") {
   CHECK(ranks[1].job->problem() == ranks[0].job->problem());
 }
 
-TEST_CASE("who gives up does not wait for the others", "[snapshot]") {
+TEST_CASE("a rank that gives up does not wait for the others", "[snapshot]") {
   job_under_test test;
   auto ranks = test.open(1, 2);
   require_open(ranks);

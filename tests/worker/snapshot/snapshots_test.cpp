@@ -166,7 +166,7 @@ TEST_CASE("only the newest three are kept, over rounds", "[snapshot]") {
   CHECK(test.files.exists("f/snapshot-000002-000035/manifest.json"));
 }
 
-TEST_CASE("somebody's notes in an old snapshot stay", "[snapshot]") {
+TEST_CASE("a user's notes in an old snapshot stay", "[snapshot]") {
   folder_under_test test;
   test.keep = 1;
   auto kept = test.open(1);

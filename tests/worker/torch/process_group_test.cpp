@@ -188,7 +188,7 @@ TEST_CASE("a lost peer does not end a rank by SIGPIPE", "[torch]") {
   REQUIRE(own[0] == "an error, the program's own handler called");
 }
 
-TEST_CASE("a store that nobody serves is named", "[torch]") {
+TEST_CASE("a store that is not served is named", "[torch]") {
   const auto said = run_ranks(1, [](environment environment) -> std::string {
     environment.master_port = 1;
     process_group_options options;

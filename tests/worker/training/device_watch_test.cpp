@@ -139,7 +139,7 @@ TEST_CASE("a last step that is not done before the abort is not whole", "[traini
   CHECK(device.aborts == 1);
 }
 
-TEST_CASE("an abort that hangs holds up nobody", "[training]") {
+TEST_CASE("an abort that hangs delays nothing else", "[training]") {
   std::promise<void> may_end;
   const auto ended = std::make_shared<std::promise<void>>();
   {

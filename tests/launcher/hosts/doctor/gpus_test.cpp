@@ -56,7 +56,7 @@ TEST_CASE("a container without its devices, and devices without a driver") {
   CHECK(gpus_of(broken).starts_with("error: 2 device files, but no driver"));
 }
 
-TEST_CASE("GPUs that the driver knows, and nobody has used since the host has started") {
+TEST_CASE("GPUs that the driver knows, unused since the host has started") {
   const fake_node node;
   put_driver(node);
   for (const char* const address : {"0000:01:00.0", "0000:02:00.0"})
@@ -86,7 +86,7 @@ TEST_CASE("GPUs of AMD and Intel are those that --nproc-per-node counts") {
   CHECK(gpus_of(intel) == "ok: 1 of Intel");
 }
 
-TEST_CASE("who holds a GPU is named") {
+TEST_CASE("the process that holds a GPU is named") {
   const fake_node node;
   put_gpus(node, 1);
   put_driver(node);
@@ -99,7 +99,7 @@ TEST_CASE("who holds a GPU is named") {
   CHECK(line.starts_with("warning: 4711 python3 ("));
 }
 
-TEST_CASE("many who hold GPUs are counted") {
+TEST_CASE("many processes that hold GPUs are counted") {
   gpu_facts facts;
   facts.holders.assign(100, {1, "python3", "ada"});
   CHECK(line_of(judge_gpus(facts), "GPU users").find("1 python3 (ada) and 92 more: ") !=

@@ -188,7 +188,7 @@ TEST_CASE("what is no answer of nvidia-smi keeps no node out") {
   CHECK(node.look().unhealthy == "");
 }
 
-TEST_CASE("without NVIDIA's driver nobody is asked") {
+TEST_CASE("without NVIDIA's driver no program is asked") {
   const node_with_gpus node;
   node.put_answers("0, Reset\n", "", "");
   std::filesystem::remove(node.files.root() / "proc/driver/nvidia/version");
@@ -196,7 +196,7 @@ TEST_CASE("without NVIDIA's driver nobody is asked") {
   CHECK_FALSE(std::filesystem::exists(node.asked));
 }
 
-TEST_CASE("who is not of this job and has a GPU open is warned of") {
+TEST_CASE("a process outside this job that has a GPU open is warned of") {
   const node_with_gpus node;
   node.put_nvidia_smi("exit 0");
   CHECK(node.look().warning.empty());

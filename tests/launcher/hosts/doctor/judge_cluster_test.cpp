@@ -76,7 +76,7 @@ TEST_CASE("many troubles are counted beyond ten lines") {
   CHECK(trouble_of(found, "connections", 12) == "nothing");
 }
 
-TEST_CASE("some of the random ports, and who answers in place of a node") {
+TEST_CASE("some of the random ports, and a stranger that answers in place of a node") {
   cluster_facts facts = healthy(3);
   set_answers(pair(facts, 0, 1), path_answer::refused, "Connection refused", 2);
   set_answers(pair(facts, 1, 2), path_answer::other_node, facts.cards[0].token);

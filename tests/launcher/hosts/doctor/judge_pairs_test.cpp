@@ -24,7 +24,7 @@ TEST_CASE("an interface that NCCL would take, and the others do not reach") {
   CHECK(line_of(judge_nccl_interfaces(healthy(2)), "NCCL interface") == "nothing");
 }
 
-TEST_CASE("clocks that differ: who is wrong is named") {
+TEST_CASE("clocks that differ: the node that is wrong is named") {
   cluster_facts facts = healthy(3);
   for (const std::uint32_t other : {0, 1}) {
     pair(facts, other, 2).clock_ahead = 5'000'000;

@@ -31,7 +31,7 @@ TEST_CASE("a roomy node has nothing to be warned of") {
   }
 }
 
-TEST_CASE("the shared memory of a container that nobody has thought of") {
+TEST_CASE("a container's shared memory of the default size") {
   limit_facts facts = roomy();
   facts.shared_memory = {"/dev/shm", {}, false, 64 * mib, 64 * mib};
   CHECK(line_of(judge_limits(facts), "shared memory")

@@ -115,7 +115,7 @@ TEST_CASE("an endpoint on this node is where the daemon will be") {
   CHECK(judge_endpoint(facts).seen == "node-0:29400 is this node; ddprun starts the daemon here");
 }
 
-TEST_CASE("who holds the endpoint's port on this node is named") {
+TEST_CASE("the process that holds the endpoint's port on this node is named") {
   endpoint_facts facts = of_node_0();
   facts.is_here = true;
   CHECK(judge_endpoint(facts).seen == "node-0:29400 is this node, and a program listens there");
@@ -130,7 +130,7 @@ TEST_CASE("who holds the endpoint's port on this node is named") {
   CHECK(judge_endpoint(facts).advice.ends_with("end it, or choose another port"));
 }
 
-TEST_CASE("an endpoint whose name nobody knows") {
+TEST_CASE("an endpoint whose name does not resolve") {
   endpoint_facts facts = of_node_0();
   facts.look_up_problem = "Host not found (authoritative)";
   CHECK(judge_endpoint(facts).state == health::error);

@@ -31,7 +31,7 @@ void put_process(const fake_node& node, const std::string& pid, const std::strin
 
 }  // namespace
 
-TEST_CASE("who listens on a port is found by its socket") {
+TEST_CASE("the process that listens on a port is found by its socket") {
   const fake_node node;
   node.write("proc/net/tcp", tcp_table);
   put_process(node, "10", "python3.11", "4712");

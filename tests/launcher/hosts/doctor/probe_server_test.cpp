@@ -32,7 +32,7 @@ bool is_closed(blocking_stream& stream) {
 
 }  // namespace
 
-TEST_CASE("a probe port answers its own, whoever else is there") {
+TEST_CASE("a probe port answers its own nodes, even if strangers are connected") {
   const std::string token(32, 'a');
   probe_server server(token, {.silence_max = generous, .guests_max = 2});
   std::string problem;
@@ -54,7 +54,7 @@ TEST_CASE("a probe port answers its own, whoever else is there") {
   CHECK(measure_speed(last, 10ms, slow_machine).value_or(0) > 0);
 }
 
-TEST_CASE("strangers at a probe port are closed, those who say nothing in time") {
+TEST_CASE("strangers at a probe port are closed, and silent ones in time") {
   probe_server server(std::string(32, 'a'), {.silence_max = 50ms, .guests_max = 10});
   std::string problem;
   REQUIRE(server.start(1, problem));
@@ -64,7 +64,7 @@ TEST_CASE("strangers at a probe port are closed, those who say nothing in time")
   CHECK(is_closed(loud));
 }
 
-TEST_CASE("a port at which nobody listens refuses") {
+TEST_CASE("a port without a listener refuses") {
   boost::asio::io_context io;
   const ddprun::tests::silent_port silent(io);
   const probe_target nobody = {"127.0.0.1", silent.port(), std::string(32, 'a'), true};

@@ -63,7 +63,7 @@ TEST_CASE("what is wrong with a node at the start of a job") {
   CHECK(lines[0].starts_with("GLOO_SOCKET_IFNAME: eth99 is not an interface "));
 }
 
-TEST_CASE("a file that hangs holds nobody up") {
+TEST_CASE("a file that hangs delays nothing") {
   const fake_node node;
   node.write("proc/driver/nvidia/x", "");
   const std::string pipe = (node.root() / "proc/driver/nvidia/version").string();

@@ -55,7 +55,7 @@ TEST_CASE("a script that hangs is ended with all that it has started") {
         "has not ended after 200 ms, and was stopped");
 }
 
-TEST_CASE("a child that outlives its script holds nobody up") {
+TEST_CASE("a child that outlives its script delays nothing") {
   const auto heard = first_answer("echo a; sleep 1000 &");
   CHECK(heard.text == "a\n");
   CHECK(heard.problem.empty());

@@ -122,7 +122,7 @@ TEST_CASE("hosts that come and go have no place in a list") {
   CHECK(own != second.end());
 }
 
-TEST_CASE("ssh asks nobody, notices a cut in seconds, and the person's options win") {
+TEST_CASE("ssh asks no questions, notices a cut in seconds, and the person's options win") {
   const head_plan plan = planned(
       {"-H", "a,me@b", "--ssh-args", "-i 'my key' -J gate", "-p", "22", "--ssh-user=u", "x"});
   CHECK(ssh_words(plan, 0, "command", 15) == strings{"ssh",

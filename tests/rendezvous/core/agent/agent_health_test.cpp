@@ -99,7 +99,7 @@ TEST_CASE("each round has its check") {
   CHECK(story.all<check_node>().size() == 1);
 }
 
-TEST_CASE("where nobody checks nothing is waited for") {
+TEST_CASE("where no node checks its health nothing is waited for") {
   agent_story story;
   story.run_as_member();
   story.want(desired_phase::stop, 1);

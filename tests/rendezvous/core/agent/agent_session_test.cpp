@@ -135,7 +135,7 @@ TEST_CASE("a late answer never shortens the lease") {
   CHECK(story.now() >= newest + 5s);
 }
 
-TEST_CASE("of statuses that nobody answers, the first 64 are remembered") {
+TEST_CASE("of unanswered statuses, the first 64 are remembered") {
   agent_story story;
   story.run_as_member();
   story.daemon_acks = false;
@@ -178,7 +178,7 @@ TEST_CASE("timers that would make a node spin or wait for ever are not taken") {
   CHECK(story.statuses == before + 3s / good.heartbeat_interval);
 }
 
-TEST_CASE("an epoch that nobody counts to is not taken") {
+TEST_CASE("an epoch beyond the largest count is refused") {
   agent_story story;
   story.epoch = count_max + 1;
   story.connect();

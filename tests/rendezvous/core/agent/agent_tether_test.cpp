@@ -357,7 +357,7 @@ TEST_CASE("a member that has let go says for how long its leader had given no ac
   CHECK(story.sent.tether_ages == std::vector<tether_age>{{0, story.now() - acked}});
 }
 
-TEST_CASE("a leader that has let go says whom it had given no ack for long") {
+TEST_CASE("a leader that has let go names the member that it had sent no ack for long") {
   leading_story story;
   story.pass(5s);
   story.tell(member_beat{101, {4}});

@@ -58,7 +58,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("isolation is the cause of an end only where nobody had asked for it") {
+TEST_CASE("isolation is the cause of an end only if the end was not asked for") {
   odd_story story;
   story.pass(2s);
   story.daemon_acks = false;
@@ -293,7 +293,7 @@ TEST_CASE("a node leaves once, though two reasons to leave come in the same mome
   CHECK(story.all<leave>().size() == 1);
 }
 
-TEST_CASE("a leader that nobody has answered yet counts from its assignment") {
+TEST_CASE("a leader that has no answer yet counts from its assignment") {
   agent_story story;
   story.daemon_acks = false;
   story.connect();

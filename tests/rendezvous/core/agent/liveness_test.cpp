@@ -177,7 +177,7 @@ TEST_CASE("a beat renews the lease from when the answer before it was given") {
   CHECK(story.now() <= answered + story.timing.isolation_limit);
 }
 
-TEST_CASE("a leader without a lease answers nobody") {
+TEST_CASE("a leader without a lease answers no member") {
   agent_story story;
   story.run_as_leader(2);
   story.worker_succeeds(0);
@@ -324,7 +324,7 @@ TEST_CASE("a node that stood still for longer than orphan_limit asks before it e
     story.pass(60s);
     CHECK_FALSE(story.did<stop_workers>());
   }
-  SECTION("and ends them when nobody does") {
+  SECTION("and ends them if no daemon does") {
     story.daemon_acks = false;
     story.freeze(2000s);
     story.tell(agent_loop_was_late{2000s});

@@ -309,7 +309,7 @@ TEST_CASE("a fence while a node waits makes it join again") {
   CHECK(story.sent.desired_seq == 0);
 }
 
-TEST_CASE("a draining node begins no round, whoever asks") {
+TEST_CASE("a draining node begins no round, whatever the order") {
   const desired_phase how = GENERATE(desired_phase::prepare, desired_phase::run);
   agent_story story;
   story.run_as_member();

@@ -18,7 +18,7 @@ TEST_CASE("workers may live until the machine itself would end them") {
     story.pass(5s);
     CHECK(*story.machine().workers_live_until() >= *first + 4s);
   }
-  SECTION("nobody's answer leaves it where it is, and the machine acts on it") {
+  SECTION("without an answer it stays where it is, and the machine acts on it") {
     story.lose_daemon();
     story.leader_acks = false;
     story.pass(2s);

@@ -204,7 +204,7 @@ TEST_CASE("finished runs give way to new ones, the oldest first; others do not")
   story.say(refused, status{});
 }
 
-TEST_CASE("a run that is over is forgotten after an hour, once nobody is connected") {
+TEST_CASE("a run that is over is forgotten after an hour, once no node is connected") {
   daemon_story story;
   const connection_id who = story.join("a");
   story.succeed(who);
@@ -348,7 +348,7 @@ TEST_CASE("each run waits for its own record, and is told when that is kept") {
   CHECK(story.orders.at(b).phase == desired_phase::run);
 }
 
-TEST_CASE("the window is for the runs that were on, and for nobody else") {
+TEST_CASE("the recovery window is only for the runs that were open") {
   core::daemon_options options = keeping();
   core::run_record open;
   open.run_id = "on";

@@ -37,7 +37,7 @@ TEST_CASE("of ranks that stand still the first is named that is in no collective
   CHECK(rank_that_hangs({waiting(0, 3), elsewhere(4)}, learnt) == 4U);
 }
 
-TEST_CASE("where nobody sees a rank nobody is named but one that is stopped") {
+TEST_CASE("where a rank cannot be seen only a stopped rank is named") {
   CHECK_FALSE(rank_that_hangs({waiting(0, 1), elsewhere(2), unseen(3)}, whole));
   CHECK_FALSE(rank_that_hangs({waiting(0, 1), unseen(3)}, whole));
   CHECK(rank_that_hangs({waiting(0, 1), unseen(3), stopped(9), stopped(8)}, part) == 8U);
@@ -53,7 +53,7 @@ TEST_CASE("where all wait the fewest that are alike are named, and the first of 
         6U);
 }
 
-TEST_CASE("where none waits somebody is named by the limit of a person only") {
+TEST_CASE("where no rank waits, a rank is named only after a limit that the user has set") {
   const ranks own{elsewhere(0), elsewhere(1), {2, 2, stall_kind::elsewhere, "stood in save"}};
   CHECK(rank_that_hangs(own, whole) == 2U);
   CHECK_FALSE(rank_that_hangs(own, learnt));

@@ -60,7 +60,7 @@ TEST_CASE("ranks within a role are prefix sums over its nodes, in the order of g
                        ddprun::role_ranks{0, 11}, ddprun::role_ranks{0, 3},
                        ddprun::role_ranks{2, 11}, ddprun::role_ranks{6, 11}});
   CHECK(mixed.by_group_rank.at(3).rank_first == 9);
-  SECTION("nothing is said where all who are chosen have one role") {
+  SECTION("nothing is said where all that are chosen have one role") {
     const auto same = assign_ranks({of_role("a", 2, "train"), of_role("b", 3, "read")}, 1);
     CHECK_FALSE(same.by_group_rank.at(0).in_role);
   }

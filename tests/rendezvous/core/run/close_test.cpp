@@ -383,7 +383,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("those of whom no session is known may live until their time is over") {
+TEST_CASE("workers of unknown sessions may live until their time is over") {
   closed_instance one = instance_of(5);
   one.left.unknown = 1;
   one.left.until = origin + 600s;

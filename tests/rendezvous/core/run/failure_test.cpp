@@ -105,7 +105,7 @@ TEST_CASE("a member that keeps restoring data for its workers is not a slow star
   }
 }
 
-TEST_CASE("a leader that cannot prepare fails the round for all who were told of it") {
+TEST_CASE("a leader that cannot prepare fails the round for all that were told of it") {
   run_story story;
   fake_node& leader = story.joined("a", nodes_of(2, 2));
   fake_node& other = story.joined("b", nodes_of(2, 2));
@@ -277,7 +277,7 @@ TEST_CASE("a secondary failure ends the round once its root cause has had time t
   story.a->state.causes = {effect};
   story.say(*story.a, member_phase::failed);
   CHECK(story.view().phase == run_phase::running);
-  SECTION("nobody tells it") {
+  SECTION("it is not told") {
     story.pass(1900ms);
     CHECK(story.view().phase == run_phase::running);
     story.pass(100ms);
@@ -308,7 +308,7 @@ TEST_CASE("a secondary failure ends the round once its root cause has had time t
     story.pass(200ms);
     CHECK(story.view().phase == run_phase::stopping);
   }
-  SECTION("where no worker is left, nobody is waited for") {
+  SECTION("where no worker is left, none is waited for") {
     story.pass(100ms);
     story.a->state.ends = {{ending::secondary, 0, 1}};
     story.say(*story.a);

@@ -411,7 +411,7 @@ TEST_CASE("a round is reported with the node that its guardian has told of, and 
   SECTION("with its name and ranks") {
     story.step(word);
   }
-  SECTION("or, by one who says less, that of the leader") {
+  SECTION("or, by one that says less, that of the leader") {
     word.who = {};
     story.step(word);
   }

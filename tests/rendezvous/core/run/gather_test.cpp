@@ -73,7 +73,7 @@ TEST_CASE("last call ends at join_timeout, however many still come") {
   CHECK(story.view().phase == run_phase::preparing);
 }
 
-TEST_CASE("too few nodes within join_timeout end the run and name who is missing") {
+TEST_CASE("too few nodes within join_timeout end the run, and the missing ones are named") {
   run_story story;
   fake_node& alone = story.joined("a", nodes_of(2, 2));
   story.pass(601s);
@@ -221,7 +221,7 @@ TEST_CASE("the settings of a first node that has left, or fallen silent, no long
   CHECK(other.wanted.phase == desired_phase::wait);
 }
 
-TEST_CASE("a first node that comes back to others waits with them, as nobody knows who is right") {
+TEST_CASE("a first node that comes back to others waits with them, as none is known to be right") {
   run_story story;
   fake_node& first = story.joined("a", nodes_of(2, 2));
   story.disconnect(first);
@@ -267,7 +267,7 @@ TEST_CASE("the reason to wait is refreshed at a node's own heartbeat") {
   CHECK(first.desired_count == before + 1);
 }
 
-TEST_CASE("a run that nobody joined is forgettable, one with a node is not") {
+TEST_CASE("a run without a node is forgettable, one with a node is not") {
   run_story story;
   CHECK(story.machine().forgettable(story.now));
   fake_node& first = story.joined("a", nodes_of(2, 2));

@@ -223,7 +223,7 @@ TEST_CASE("before the first node has come, and after the close, there is nothing
   CHECK(story.joined("b", nodes_of(1, 1)).wanted.phase == desired_phase::prepare);
 }
 
-TEST_CASE("an operator's stop stops the round with the drain's grace, and waits for nobody lost") {
+TEST_CASE("an operator's stop stops the round with the drain's grace, and waits for no lost node") {
   instance_story story(nodes_of(1, 2));
   SECTION("of a round that runs") {
     story.step(core::operator_stop_requested{"maintenance"});
@@ -241,7 +241,7 @@ TEST_CASE("an operator's stop stops the round with the drain's grace, and waits 
     story.step(core::operator_stop_requested{"maintenance"});
     CHECK(story.a->wanted.grace == 5s);
   }
-  SECTION("of one of which nobody knows where a node is") {
+  SECTION("of one with a node that cannot be reached") {
     story.disconnect(*story.b);
     story.pass(2s);
     REQUIRE(story.view().phase == run_phase::stopping);
@@ -444,7 +444,7 @@ TEST_CASE("nodes that gather with other arguments are never refused for them") {
   CHECK(b.wanted.job == first_job);
 }
 
-TEST_CASE("a job pays nothing for the record of another, and waits for nobody of it") {
+TEST_CASE("a job is charged nothing from another's record, and waits for none of its nodes") {
   run_story story(opened_by(second_job, keeping(record_of_first())));
   fake_node& a = joined_of(story, "a", second_job, nodes_of(1, 1));
   CHECK(a.wanted.phase == desired_phase::prepare);
@@ -479,7 +479,7 @@ TEST_CASE("a daemon that stands alone gives a record to its job, and to no other
     CHECK(a.wanted.instance == 42);
     CHECK(a.wanted.restarts_used == 1);
   }
-  SECTION("of which nobody comes") {
+  SECTION("of which no node comes") {
     joined_of(story, "b", second_job);
     story.pass(9s);
     CHECK(a.wanted.phase == desired_phase::wait);
@@ -528,7 +528,7 @@ TEST_CASE("of a job that is over, another one waits for no workers; the same one
   CHECK(a.wanted.phase == (is_same ? desired_phase::wait : desired_phase::prepare));
 }
 
-TEST_CASE("an instance of which nobody is left gives way to another job") {
+TEST_CASE("an instance without living nodes gives way to another job") {
   run_story story;
   fake_node& a = joined_of(story, "a", first_job);
   fake_node& b = joined_of(story, "b", first_job);
@@ -545,7 +545,7 @@ TEST_CASE("an instance of which nobody is left gives way to another job") {
   CHECK(c.wanted.phase == desired_phase::prepare);
   CHECK(c.wanted.instance == 101);
   CHECK(c.wanted.restarts_used == 0);
-  SECTION("and who comes back of it is told so") {
+  SECTION("and a node of it that comes back is told so") {
     a.state.instance = 100;
     story.connect(a);
     CHECK(a.wanted.phase == desired_phase::close);

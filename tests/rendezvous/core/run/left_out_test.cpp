@@ -95,7 +95,7 @@ TEST_CASE("a node is left out if the minimum of nodes is enough") {
   }
 }
 
-TEST_CASE("where ranks are exact, whoever comes for a rank has the failures of that rank") {
+TEST_CASE("where ranks are exact, a new node for a rank has the failures of that rank") {
   run_settings settings = restarting(2, 2);
   settings.ranks = rank_policy::exact;
   settings.node_failures_max = 2;

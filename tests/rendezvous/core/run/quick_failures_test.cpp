@@ -107,7 +107,7 @@ TEST_CASE("failures alike are counted in a row, with the longest of their times"
   CHECK(row.in_row() == 0);
 }
 
-TEST_CASE("rounds in which all ranks failed are alike, whoever was first with what") {
+TEST_CASE("rounds in which all ranks failed are alike, whichever rank was first") {
   quick_failures row;
   row.add(failed(1, "x"), 1s, "a", true);
   row.add(failed(2, "y"), 1s, "a", true);
@@ -222,7 +222,7 @@ TEST_CASE("what ends a row of quick failures") {
     story.pass(10s);
     fail_round(story, *story.b, 3);
   }
-  SECTION("an effect, whose cause nobody has told") {
+  SECTION("a secondary failure, whose cause is unknown") {
     story.start_round();
     cause effect = run_story::cause_of(*story.b, cause_class::exit, 3);
     effect.is_secondary = true;

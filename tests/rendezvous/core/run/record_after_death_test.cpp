@@ -206,7 +206,7 @@ TEST_CASE("a round that goes on says itself whether it has failed") {
 TEST_CASE("a job that is started again after a failure beyond the budget is a new instance") {
   run_story story(keeping(due_record()));
   const run_settings settings = nodes_of(2, 2);
-  SECTION("at once where all who were in the round are there") {
+  SECTION("at once where all that were in the round are there") {
     fake_node& a = story.joined("a", settings);
     story.joined("b", settings);
     story.pass(11s);
@@ -230,7 +230,7 @@ TEST_CASE("a job that is started again after a failure beyond the budget is a ne
   }
 }
 
-TEST_CASE("after an end that was due it is known who is missing until somebody is placed") {
+TEST_CASE("after an end that was due the missing nodes are known until a node is placed") {
   run_story story(keeping(due_record()));
   const run_settings settings = nodes_of(1, 2);
   fake_node& a = story.joined("a", settings);
@@ -310,7 +310,8 @@ TEST_CASE("nodes that had waited beside a round that failed beyond the budget ar
   }
 }
 
-TEST_CASE("a run that had failed beyond its budget, and nobody comes back to, ends with that") {
+TEST_CASE(
+    "a run that had failed beyond its budget, and to which no node comes back, ends with that") {
   run_story story(keeping(due_record()));
   story.pass(10min + 1s);
   CHECK(story.view().phase == run_phase::closed);

@@ -80,12 +80,12 @@ TEST_CASE("fewer than were in its round wait until no worker of the others can l
     CHECK(only.wanted.phase == desired_phase::prepare);
     CHECK(only.wanted.round == 17);
   }
-  SECTION("or for all who were in it") {
+  SECTION("or for all that were in it") {
     story.pass(20s);
     story.joined("b", nodes_of(1, 2));
     CHECK(only.wanted.phase == desired_phase::prepare);
   }
-  SECTION("or for one of them, who knows what is on") {
+  SECTION("or for one of them, which knows what is on") {
     story.pass(20s);
     fake_node& late = survivor(story, "b", 1);
     late.greeting.settings = nodes_of(1, 2);
@@ -129,7 +129,7 @@ TEST_CASE("a run that was over is over for its own nodes, and new for others") {
     CHECK(next.wanted.restarts_used == 0);
     CHECK(story.kept->instance == 100);
   }
-  SECTION("nobody, for an hour") {
+  SECTION("no node, for an hour") {
     story.pass(59min);
     CHECK_FALSE(story.machine().forgettable(story.now));
     story.pass(1min);
@@ -200,7 +200,7 @@ TEST_CASE("workers of the last instance that may be alive are not forgotten with
   }
 }
 
-TEST_CASE("a spare that was told of the round is not one of those who had died in it") {
+TEST_CASE("a spare that was told of the round is none of those that had died in it") {
   run_story story(keeping(open_record()));
   const run_settings settings = nodes_of(1, 2);
   fake_node& newcomer = story.joined("n", settings);
@@ -218,7 +218,7 @@ TEST_CASE("a spare that was told of the round is not one of those who had died i
     CHECK(story.kept->nodes == 2);
     CHECK(story.kept->gone_after == 10min);
   }
-  SECTION("until nobody can live") {
+  SECTION("until none can live") {
     story.pass(10min + 30s);
     CHECK(newcomer.wanted.instance == 42);
     CHECK(story.view().round == 17);
@@ -239,7 +239,7 @@ TEST_CASE("a failure that is reported to two daemons is charged once") {
   CHECK(story.view().restarts_used == 1);
 }
 
-TEST_CASE("an instance of which nobody was placed has no round, whatever was before it") {
+TEST_CASE("an instance in which no node was placed has no round, whatever was before it") {
   run_story story(keeping(closed_record(0)));
   fake_node& only = story.joined("a", nodes_of(2, 2));
   CHECK(only.wanted.phase == desired_phase::wait);
@@ -368,7 +368,7 @@ TEST_CASE("without a journal nothing is persisted, and nothing waits") {
   CHECK(story.view().phase == run_phase::running);
 }
 
-TEST_CASE("a run on a new daemon with a journal waits for nobody") {
+TEST_CASE("a run on a new daemon with a journal waits for no former member") {
   run_story story(keeping());
   fake_node& only = story.joined("a", nodes_of(1, 1));
   CHECK(only.wanted.phase == desired_phase::prepare);
@@ -448,12 +448,12 @@ TEST_CASE("an end is decided, persisted and announced, in this order") {
   REQUIRE(story.kept->end);
   CHECK(story.kept->end->exit_code == 0);
   CHECK(only.wanted.phase == desired_phase::run);
-  SECTION("to who is here") {
+  SECTION("to a node that is here") {
     story.disk_answers_now();
     CHECK(only.wanted.phase == desired_phase::close);
     CHECK(only.wanted.exit_code == 0);
   }
-  SECTION("to who comes back meanwhile") {
+  SECTION("to a node that comes back meanwhile") {
     story.disconnect(only);
     story.connect(only);
     CHECK(only.wanted.phase == desired_phase::run);
@@ -462,7 +462,7 @@ TEST_CASE("an end is decided, persisted and announced, in this order") {
   }
 }
 
-TEST_CASE("a run in which nobody was placed is forgotten with its nodes") {
+TEST_CASE("a run in which no node was placed is forgotten with its nodes") {
   run_story story(keeping());
   fake_node& only = story.joined("a", nodes_of(2, 2));
   REQUIRE(story.kept);

@@ -328,7 +328,7 @@ TEST_CASE("a waiting node that leaves while claims are waited for ends nothing")
   CHECK(story.members[1]->wanted.phase != desired_phase::close);
 }
 
-TEST_CASE("a found round of which all who came back have succeeded ends the run well") {
+TEST_CASE("a found round of which all returned members have succeeded ends the run well") {
   orphans_story story(3);
   for (fake_node* const who : story.members)
     who->state.phase = member_phase::succeeded;
@@ -365,7 +365,8 @@ TEST_CASE("a found round of which all who came back have succeeded ends the run 
   }
 }
 
-TEST_CASE("a claimant that is lost may run on, and those that it held: nobody starts beside them") {
+TEST_CASE(
+    "a claimant that is lost may run on, with those that it held: no round starts beside them") {
   orphans_story story(2);
   story.connect(*story.members[0]);
   SECTION("for as long as a node lives without a daemon") {

@@ -167,7 +167,7 @@ TEST_CASE("a member that was lost is shown as lost while its round stops") {
   SECTION("it died for certain") {
     story.guardian(*story.b);
   }
-  SECTION("nobody knows where it is") {
+  SECTION("it cannot be reached") {
     story.disconnect(*story.b);
     story.pass(2s);
   }

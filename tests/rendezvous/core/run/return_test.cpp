@@ -149,7 +149,7 @@ TEST_CASE("a member without its place takes a free one, but never the leader's")
   CHECK(story.view().round == 9);
 }
 
-TEST_CASE("a member without its place is a member all the same: nobody waits for another") {
+TEST_CASE("a member without its place is a member all the same, and no other is waited for") {
   orphans_story story(2);
   story.members[1]->state.assignment.reset();
   story.members[1]->state.phase = member_phase::stopped;
@@ -300,7 +300,7 @@ TEST_CASE("a fenced node is noted once, and let in when it has killed everything
   CHECK(story.node_in(desired_phase::prepare).wanted.group_world_size == 2);
 }
 
-TEST_CASE("a fenced node that has become another session's twin is nobody's member") {
+TEST_CASE("a fenced node that has become another session's twin is no member") {
   run_story story;
   fake_node& a = story.joined("a", nodes_of(1, 2));
   fake_node& b = story.joined("b", nodes_of(1, 2));
@@ -498,7 +498,7 @@ TEST_CASE("members of the found round end when a newer one shows up") {
   CHECK(story.members[1]->wanted.phase == desired_phase::stop);
 }
 
-TEST_CASE("a round that somebody named who is gone again is waited for") {
+TEST_CASE("a round that was named by a node that has gone again is waited for") {
   orphans_story story(2);
   story.members[0]->state.round = 8;
   story.connect(*story.members[0]);

@@ -279,7 +279,7 @@ TEST_CASE("due while a round is prepared and started: start_timeout of each, and
   CHECK(*story.machine().next_deadline() > assigned + 1h);
 }
 
-TEST_CASE("due while somebody cannot be reached: when its workers must be gone") {
+TEST_CASE("due while a node cannot be reached: when its workers must be gone") {
   run_settings settings = patient(1, 2);
   settings.timing.reconnect_grace = 2s;
   patient_story story(settings);
@@ -300,7 +300,7 @@ TEST_CASE("due while somebody cannot be reached: when its workers must be gone")
     story.say(*story.b, member_phase::stopped);
     check_due(story, story.now + limit * 102 / 100 + margin);
   }
-  SECTION("counted from the last word of those who cannot be reached, where that is later") {
+  SECTION("counted from the last word of those that cannot be reached, where that is later") {
     story.say(*story.b, member_phase::running);
     story.fail(*story.a, 1);
     story.say(*story.a, member_phase::stopped);
@@ -311,7 +311,7 @@ TEST_CASE("due while somebody cannot be reached: when its workers must be gone")
     story.pass(2s);
     check_due(story, last + limit * 102 / 100 + margin);
   }
-  SECTION("after nobody's word: the orphan limit, from the stop on") {
+  SECTION("if none has said anything: the orphan limit, from the stop on") {
     story.disconnect(*story.a);
     story.disconnect(*story.b);
     story.pass(2s);
@@ -434,7 +434,7 @@ TEST_CASE(
   CHECK(story.now == gone + expected);
 }
 
-TEST_CASE("a loop that was late leaves those who stop their whole time") {
+TEST_CASE("a loop that was late leaves workers that stop their whole time") {
   pair_story story;
   story.fail(*story.a, 3);
   const time_point told = story.now;

@@ -131,7 +131,7 @@ TEST_CASE("the first round has no news") {
   CHECK(story.a->wanted.news.empty());
 }
 
-TEST_CASE("a node that is refused for its settings is named to those who wait") {
+TEST_CASE("a node that is refused for its settings is named to the nodes that wait") {
   loss_story story;
   const fake_node& odd = story.joined("odd", nodes_of(2, 2, 5));
   CHECK(odd.refusal.find("odd has max-restarts 5, the run 3: start all nodes of run story") == 0);
@@ -187,7 +187,7 @@ TEST_CASE("a node that waits while others run is told how to change that") {
   }
 }
 
-TEST_CASE("different scripts in a run that nobody has named are a warning to all") {
+TEST_CASE("different scripts in a run without a name are a warning to all") {
   run_options options;
   options.run_id = "none";
   run_story story(std::move(options));
@@ -249,7 +249,7 @@ TEST_CASE("a node that is lost in a pause between quick failures is named") {
   CHECK_THAT(story.why(), Contains("; b (10.0.0.2, ranks 2 and 3) was lost "));
 }
 
-TEST_CASE("a node that is lost while nodes gather is named, and who takes its place") {
+TEST_CASE("a node that is lost while nodes gather is named, and so is its replacement") {
   const run_settings settings = nodes_of(3, 3);
   run_story story;
   fake_node& a = story.joined("a", settings);
@@ -295,7 +295,7 @@ TEST_CASE("replaced nodes are named by the round that starts, not by one that ne
   }
 }
 
-TEST_CASE("a node that leaves while it waits is named to the others who wait") {
+TEST_CASE("a node that leaves while it waits is named to the others that wait") {
   const run_settings settings = nodes_of(3, 3);
   run_story story;
   fake_node& a = story.joined("a", settings);
@@ -325,7 +325,7 @@ TEST_CASE("a node that leaves while it waits is named to the others who wait") {
     REQUIRE(a.wanted.gone);
     CHECK(a.wanted.gone->what == "b (10.0.0.2) was lost");
   }
-  SECTION("nobody is left to hear of it") {
+  SECTION("no node is left to hear of it") {
     story.goodbye(b);
     story.goodbye(a);
     fake_node& c = story.joined("c", settings);
@@ -408,7 +408,7 @@ TEST_CASE("the next round says which node has replaced which when it starts") {
 }
 
 // `wait_message` without a run: the message to all waiting nodes.
-TEST_CASE("a notice is built once for all who wait, until the reason changes") {
+TEST_CASE("a notice is built once for all nodes that wait, until the reason changes") {
   const auto message = std::make_shared<const daemon_message>(ack{1});
   constexpr time_point now{1000s};
   wait_message notice;
@@ -427,7 +427,7 @@ TEST_CASE("a notice is built once for all who wait, until the reason changes") {
   CHECK(notice.message_after(5, now + 1001ms) == nullptr);
 }
 
-TEST_CASE("a changed reason is news to who waits, and to nobody else") {
+TEST_CASE("a changed reason is news only to the nodes that wait") {
   wait_message notice;
   const std::uint64_t edition = notice.edition();
   CHECK(edition != 0);
@@ -495,7 +495,8 @@ void make_unable(fake_node& who, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a node that cannot start says why, and those who wait hear it at their next heartbeat") {
+TEST_CASE(
+    "a node that cannot start says why, and those that wait hear it at their next heartbeat") {
   run_story story;
   const run_settings settings = nodes_of(3, 3);
   fake_node& first = story.joined("a", settings);
@@ -512,7 +513,7 @@ TEST_CASE("a node that cannot start says why, and those who wait hear it at thei
     CHECK(who->wanted.gone->why == "train.py: No such file or directory");
   }
   story.goodbye(unable);
-  SECTION("it ends nothing, and nobody waits for it") {
+  SECTION("it ends nothing, and no node waits for it") {
     story.goodbye(first);
     CHECK(second.wanted.phase == desired_phase::wait);
     CHECK(story.why().starts_with("waiting for 2 of 3 nodes"));
@@ -554,7 +555,7 @@ TEST_CASE("a node that cannot start is not spoken of once another has come for i
   }
 }
 
-TEST_CASE("of a node that cannot start those who wait hear though its settings are others") {
+TEST_CASE("a node that cannot start is named to those that wait, though its settings differ") {
   run_story story;
   const fake_node& first = story.joined("a", nodes_of(3, 3));
   fake_node& unable = story.node("c", nodes_of(2, 2));

@@ -121,7 +121,7 @@ TEST_CASE("that is said once, and again only when a rank has moved meanwhile") {
   CHECK(story.b->desired_count == told + 1);
 }
 
-TEST_CASE("while one node says nothing, is away or moves again, nobody is named") {
+TEST_CASE("while one node says nothing, is away or moves again, no rank is named") {
   stall_story story;
   story.stand(*story.a, waiting(0, 1));
   SECTION("moves again before all are looked at") {
@@ -140,7 +140,7 @@ TEST_CASE("while one node says nothing, is away or moves again, nobody is named"
   CHECK_FALSE(story.b->wanted.hung);
 }
 
-TEST_CASE("a node that cannot see its ranks has nobody named, and all are told of in the log") {
+TEST_CASE("while a node cannot see its ranks none is named, and the log says where all stood") {
   stall_story story;
   const stall blind{30s, false, {{0, 1, stall_kind::unseen, "did not say where they stood"}}};
   story.stand(*story.a, blind);
@@ -152,7 +152,7 @@ TEST_CASE("a node that cannot see its ranks has nobody named, and all are told o
                                      Contains("cannot tell which rank hangs"));
 }
 
-TEST_CASE("a node whose workers have succeeded waits for nobody") {
+TEST_CASE("a node whose workers have succeeded waits for no other") {
   stall_story story;
   story.stand(*story.b, elsewhere(2));
   story.say(*story.a, member_phase::succeeded);
@@ -161,7 +161,7 @@ TEST_CASE("a node whose workers have succeeded waits for nobody") {
   CHECK(story.b->wanted.hung->rank == 2);
 }
 
-TEST_CASE("a limit that one node has learnt needs somebody who waits in a collective") {
+TEST_CASE("a limit that one node has learnt needs a rank that waits in a collective") {
   stall_story story;
   stall own = elsewhere(0);
   own.is_learnt = true;

@@ -444,7 +444,7 @@ struct two_members {
 
 }  // namespace
 
-TEST_CASE("a membership may be dead whose holder nobody knows") {
+TEST_CASE("a membership with an unknown holder may be dead") {
   round_memberships memberships;
   memberships.open(2);
   memberships.mark_dead(*memberships.begin());

@@ -55,7 +55,7 @@ TEST_CASE("the hash has the values that its authors published") {
   CHECK(sip_hash(counting(0), published_seed) == 0xabac0158050fc4dc);  // SipHash-1-3
 }
 
-TEST_CASE("keys made to collide do not, and nobody can make some without the seed") {
+TEST_CASE("keys made to collide do not, and none can be made without the seed") {
   const key_hash one{{1, 2}};
   const key_hash other{{1, 3}};
   std::set<std::size_t> known;

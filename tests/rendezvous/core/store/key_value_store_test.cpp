@@ -120,7 +120,7 @@ TEST_CASE("what would pass a limit fails and changes nothing") {
   CHECK(store.bytes_used() < used);
 }
 
-TEST_CASE("a value counts until the last who holds it lets go") {
+TEST_CASE("a value counts until its last holder lets go") {
   store_limits limits;
   limits.bytes_max = 3500;
   key_value_store store(limits);

@@ -164,7 +164,7 @@ TEST_CASE("waits that come and go leave nothing behind where others go on waitin
       REQUIRE(store.queue_pop("q", two[round % 2], length));
     }
   }
-  SECTION("who gave up") {
+  SECTION("a client that gave up") {
     for (std::size_t round = 0; round < rounds; ++round) {
       REQUIRE(*wait(store, two[1], {"q"}) == wait_outcome::waiting);
       store.cancel_wait(two[1]);
