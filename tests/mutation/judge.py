@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("rendezvous/core", "rendezvous/protocol", "tests/rendezvous/core", "tests/simulation",
-          "tests/support", "rendezvous/base")  # fmt: skip
 # Headers that every mutant includes are compiled once.
 STANDARD = ("algorithm", "chrono", "deque", "list", "map", "memory", "optional", "set", "string",
             "unordered_map", "utility", "variant", "vector")  # fmt: skip
@@ -29,6 +27,7 @@ UNITS = {
     "main": (("tests/support/catch_main.cpp",), "-O0"),
 }
 FLAGS = "-std=c++20 -w"
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # Churn has at least ten thousand nodes. A filter that only excludes would include the hidden tests,
 # which are known to fail.
 SHORT = ["~churn*", "~[.known]"]
@@ -36,6 +35,33 @@ FUZZ = "whatever a member is told*"  # takes longer than all the others
 MEMORY_BYTES_MAX = 4 << 30
 # Unit tests leave nothing out, and each mutant meets the same schedules of the scaled families.
 EVERY_CASE = {"DDPRUN_TEST_EFFORT": "thorough", "DDPRUN_SEED": "1"}
+
+
+def sources_of(group):
+    """What is compiled for one of UNITS, by its path from the top of the tree."""
+    found = []
+    for path in UNITS[group][0]:
+        whole = ROOT / path
+        found += [whole] if whole.is_file() else sorted(whole.rglob("*.cpp"))
+    names = [str(file.relative_to(ROOT)) for file in found]
+    return [name for name in names if "_main" not in name or group == "main"]
+
+
+def built_files():
+    return {name for group in UNITS for name in sources_of(group)}
+
+
+def copied_files():
+    """What is compiled, and each file of the tree that it includes, however deep."""
+    seen, left = set(), list(built_files())
+    while left:
+        name = left.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        included = INCLUDE.findall((ROOT / name).read_text())
+        left += [one for one in included if (ROOT / one).exists()]
+    return seen
 
 
 class Stopped(Exception):
@@ -123,7 +149,8 @@ class Bench:
 
     def prepare(self):
         """Returns an error text, or nothing."""
-        self._copy()
+        copied = copied_files()
+        self._copy(copied)
         self._write_ninja()
         jobs = str(os.cpu_count())
         programs = sorted({program for _, program, *_ in self.stages})
@@ -131,7 +158,7 @@ class Bench:
         if status != 0:
             return "the unchanged tree does not build:\n" + output[-4000:]
         memory = self.folder / "unchanged.json"
-        digest = self.digest(*COPIED) + str([stage[:-1] for stage in self.stages])
+        digest = self.digest(*copied) + str([stage[:-1] for stage in self.stages])
         known = json.loads(memory.read_text()) if memory.exists() else {}
         if known.get("digest") == digest:
             self.stages = [tuple(stage) for stage in known["stages"]]
@@ -146,27 +173,21 @@ class Bench:
         memory.write_text(json.dumps({"digest": digest, "stages": self.stages}))
         return ""
 
-    def digest(self, *paths):
+    @staticmethod
+    def digest(*names):
         total = hashlib.sha256()
-        for path in paths:
-            for file in self._files(ROOT / path):
-                total.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes())
+        for name in sorted(names):
+            total.update(name.encode() + b"\0" + (ROOT / name).read_bytes())
         return total.hexdigest()[:16]
 
-    @staticmethod
-    def _files(path):
-        found = [path] if path.is_file() else sorted(path.rglob("*"))
-        return [file for file in found if file.suffix in (".cpp", ".hpp")]
-
-    def _copy(self):
+    def _copy(self, names):
         wanted = set()
-        for path in COPIED:
-            for file in self._files(ROOT / path):
-                to = self.tree / file.relative_to(ROOT)
-                wanted.add(to)
-                to.parent.mkdir(parents=True, exist_ok=True)
-                if not to.exists() or to.read_bytes() != file.read_bytes():
-                    shutil.copyfile(file, to)
+        for name in names:
+            to = self.tree / name
+            wanted.add(to)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            if not to.exists() or to.read_bytes() != (ROOT / name).read_bytes():
+                shutil.copyfile(ROOT / name, to)
         for file in self.tree.rglob("*.[ch]pp"):
             if file not in wanted and self.tree / "pch" not in file.parents:
                 file.unlink()
@@ -185,18 +206,13 @@ class Bench:
                  "  flags = -O0", "build pch/standard.hpp.gch: pch pch/standard.hpp",
                  "  flags = -O1"]  # fmt: skip
         self.objects, self.flags = {}, {}
-        for group, (paths, flags) in UNITS.items():
+        for group, (_, flags) in UNITS.items():
             headers = flags.split("-include ")[1:]
             after = "".join(f" | pch/{header}.gch" for header in headers)
-            for path in paths:
-                for file in self._files(self.tree / path):
-                    source = str(file.relative_to(self.tree))
-                    if file.suffix != ".cpp" or "_main" in source and group != "main":
-                        continue
-                    lines += [f"build objects/{source}.o: cxx {source}{after}",
-                              f"  flags = {flags}"]  # fmt: skip
-                    self.objects.setdefault(group, []).append(source)
-                    self.flags[source] = flags
+            for source in sources_of(group):
+                lines += [f"build objects/{source}.o: cxx {source}{after}", f"  flags = {flags}"]
+                self.objects.setdefault(group, []).append(source)
+                self.flags[source] = flags
         for program in ("unit", "simulation"):
             every = [f"objects/{one}.o" for one in self._parts(program)]
             lines.append(f"build {program}: link {' '.join(every)}")
@@ -244,7 +260,7 @@ class Bench:
             if status is None:
                 return Verdict("killed", f"{name}: took too long or too much")
             if status != 0:
-                return Verdict("killed", f"{name}: {self._who(output)}")
+                return Verdict("killed", f"{name}: {self._failed_tests(output)}")
         return Verdict("survived")
 
     def _units_with(self, path):
@@ -263,7 +279,7 @@ class Bench:
         extra = {"DDPRUN_SIMULATION_SCHEDULES": str(schedules)} if schedules else None
         return self.commands.run([str(binary), *self.catch, *tests], binary.parent, seconds, extra)
 
-    def _who(self, output):
+    def _failed_tests(self, output):
         """The tests that failed, by name if their place is known."""
         names = []
         for place in re.finditer(r"^(?:.*/)?(tests/\S+?):(\d+): failed", output, re.MULTILINE):

@@ -115,7 +115,7 @@ class Run:
         self.lock = threading.Lock()
 
     def go(self):
-        self.digest = f"{self.bench.digest(*judge.COPIED)} {self.options.schedules}"
+        self.digest = f"{self.bench.digest(*judge.copied_files())} {self.options.schedules}"
         workers = [threading.Thread(target=self._work, args=(desk,))
                    for desk in range(max(1, self.options.jobs))]  # fmt: skip
         for worker in workers:
