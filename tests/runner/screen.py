@@ -1,10 +1,30 @@
 """What a run prints: whole lines, and now and then how far it is."""
 
+import os
 import sys
 import threading
 import time
 
 EVERY_S = 30  # in a log; on a terminal at once
+
+
+def columns():
+    """The width of the terminal; None if it has none."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except OSError:
+        return None
+
+
+def fitted(parts, end, width):
+    """One line with as many parts as it has room for. A line that wraps could not be cleared."""
+    for count in range(len(parts), -1, -1):
+        rest = len(parts) - count
+        more = [f"{rest} more" if count else f"{rest} parts"] if rest else []
+        line = f"... {', '.join([*parts[:count], *more])} {end}"
+        if width is None or len(line) < width:
+            return line
+    return line[:width - 1]
 
 
 class Screen:
@@ -38,11 +58,12 @@ class Screen:
 
     def tell(self):
         now = time.monotonic()
-        if now - self.told < (0.2 if self.is_terminal else EVERY_S) or not self.progress:
+        if now - self.told < (0.2 if self.is_terminal else EVERY_S):
             return
         self.told = now
         minutes, seconds = divmod(int(now - self.start), 60)
-        line = f"... {', '.join(self.progress.values())} ({minutes} min {seconds} s)"
+        width = columns() if self.is_terminal else None
+        line = fitted(list(self.progress.values()), f"({minutes} min {seconds} s)", width)
         if not self.is_terminal:
             print(line, flush=True)
             return
