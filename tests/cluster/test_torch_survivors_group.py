@@ -97,6 +97,50 @@ def test_the_group_of_the_others_lives_on(cluster, tmp_path, workers, dead):
 
 
 @needs_reconfigure
+def test_it_lives_on_in_a_script_that_asks_whether_there_is_one(cluster, tmp_path):
+    """The old group is no group of the new round until it is connected."""
+    text = re.sub(r"( +)(ddprun.init_process_group.*\n)",
+                  r"\1if not dist.is_initialized():\n\1    \2", keeping(SCRIPT))
+    assert text.count("if not dist.is_initialized()") == 1
+    found, agents = ends(cluster, tmp_path, 0, workers=2, text=text)
+    assert groups_of(agents) == {(1, 0): False, (1, 1): False, (2, 0): False, (2, 1): True}
+    assert {rank: lives for rank, (lives, _, _) in found.items()} == {0: 1, 1: 2}
+    for _, _, weights in found.values():
+        assert weights == pytest.approx(undisturbed(2), abs=1e-3)
+
+
+@needs_reconfigure
+def test_a_script_that_does_not_connect_it_has_no_group(cluster, tmp_path):
+    """Else it would use the connections of the round before."""
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent("""
+        import os, sys
+        import torch, torch.distributed as dist
+        sys.path.insert(0, sys.argv[1])
+        import ddprun
+
+
+        def train():
+            if os.environ["DDPRUN_ROUND"] == "1":
+                ddprun.init_process_group("gloo")
+                if dist.get_rank() == 0:
+                    os._exit(3)
+                dist.barrier()
+            print("is there one:", dist.is_initialized(), dist.group.WORLD, flush=True)
+            dist.barrier()
+
+
+        ddprun.survive(train)
+    """))
+    agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 1, workers=2,
+                          conf="stop_grace=60", command=[script, PACKAGE],
+                          environment={"PYTHON_EXEC": sys.executable})
+    assert agent.wait() == 1, agent.err()
+    assert "[a:1] is there one: False None" in agent.out(), agent.err()
+    assert "Default process group has not been initialized" in agent.err() + agent.out()
+
+
+@needs_reconfigure
 def test_a_spare_that_waits_comes_into_the_group(cluster, tmp_path):
     def die_when_spares_wait(agent):
         wait_for("step 8", lambda: "is in step 8" in agent.out())

@@ -55,7 +55,7 @@ def init_process_group(backend=None, init_method=None, timeout=None, **others):
     """In train(), in place of torch.distributed.init_process_group(): a worker that lives on keeps
     its default process group, which is connected to the ranks of the new round. The group is the
     same object as before, and so whatever holds it goes on; groups of new_group() are made anew.
-    Call it in every round, even if is_initialized(): that is true of a group that is kept, too.
+    Call it in every round: until then is_initialized() is false, also where a group is kept.
 
     That takes PyTorch 2.15, and the backend "gloo" without other arguments than timeout (and
     init_method, if it is "env://"). With anything else, and under another launcher, the group is

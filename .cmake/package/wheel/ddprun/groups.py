@@ -5,6 +5,9 @@ torch 2.15 can connect a group again, to other ranks (`enable_reconfigure`). It 
 from elsewhere: a handle of each rank, in the order of the ranks; a number that was not used before;
 and a store that all ranks reach. The round provides them: its ranks, its number, and its store,
 through which the handles are exchanged.
+
+From the end of a round until it is connected again, torch has no default group: scripts ask
+is_initialized() before they make one, and what they would do with the old connections fails.
 """
 
 import os
@@ -31,8 +34,19 @@ class Kept:
         self.group = weakref.ref(group)
         self.asked = asked
         self.group_count = group_count  # the number that torch gives to the next group
-        self.is_connected = False
+        self.is_connected = False  # it has been, in some round
+        self.hidden = None  # the group, while torch has no default group
         self.hook = sys.excepthook  # torch's: it writes the rank before the lines of an error
+
+    def hide(self, dist):
+        self.hidden = dist.group.WORLD
+        dist.distributed_c10d._update_default_pg(None)
+
+    def show(self, dist):
+        """Unless the script has made another default group since."""
+        group, self.hidden = self.hidden, None
+        if group is not None and not dist.is_initialized():
+            dist.distributed_c10d._update_default_pg(group)
 
     def name_rank(self, rank):
         """In the round before this process may have been another rank. The hook keeps the words for
@@ -129,7 +143,8 @@ def core():
 
 
 def current(dist):
-    """The Kept of the default group; none if the script has destroyed that, or made it itself."""
+    """The Kept of the default group; none if that is hidden, or the script has destroyed it, or made
+    it itself."""
     is_there = kept is not None and dist.is_initialized() and kept.group() is dist.group.WORLD
     return kept if is_there else None
 
@@ -137,6 +152,8 @@ def current(dist):
 def init_process_group(backend, timeout, others):
     """See ddprun.init_process_group."""
     import torch.distributed as dist
+    if kept is not None:
+        kept.show(dist)
     one = current(dist)
     reconnects = can_reconnect(dist, backend, others)
     if one is not None and (not reconnects or one.asked != (backend, timeout)):
@@ -147,9 +164,9 @@ def init_process_group(backend, timeout, others):
         try:
             connect(dist, backend, timeout)
         except BaseException:
-            # A group that was never connected cannot be used, not even by what ends waits.
-            if current(dist) is not None and not kept.is_connected:
-                dist.destroy_process_group()
+            # A group that is not connected cannot be used, not even by what ends waits.
+            if current(dist) is not None:
+                kept.hide(dist) if kept.is_connected else dist.destroy_process_group()
             raise
     # Until a survivor calls a collective, torch's record says how many it has called in the round
     # before, which looks as if it were ahead of the others.
@@ -180,13 +197,18 @@ def connect(dist, backend, timeout):
     core()._reset_fr_trace()
     dist.distributed_c10d._world.pg_group_ranks[dist.group.WORLD] = {
         each: each for each in range(world_size)}
+    dist.distributed_c10d._update_default_pg(dist.group.WORLD)  # its rank may be another one
     kept.name_rank(rank)
     kept.is_connected = True
     generation += 1
 
 
+def is_hidden():
+    return kept is not None and kept.hidden is not None
+
+
 def keep(dist):
-    """Called when the round is left. True: the default group lives on, and all others are
+    """Called when the round is left. True: the default group lives on, hidden, and all others are
     destroyed."""
     one = current(dist)
     if one is None or not one.is_connected:
@@ -198,4 +220,5 @@ def keep(dist):
     # Names of groups contain this count, and the ranks that are started begin with this one.
     world.group_count = one.group_count
     world.pg_coalesce_state.pop(dist.group.WORLD, None)
+    one.hide(dist)
     return True
