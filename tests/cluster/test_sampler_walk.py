@@ -1,7 +1,9 @@
 """examples/05_sampler_walk in each form in which people launch it: the C++ program and PyTorch's
 sampler give out the same samples."""
 
-from tests.support.cluster import Program
+import re
+
+from tests.support.cluster import ROOT, Program
 from tests.support.workload import PLACE, Workload, lines_of
 
 EXAMPLE = Workload("sampler_walk", "05_sampler_walk", "sampler_walk.py")
@@ -26,6 +28,21 @@ def test_ranks_of_two_nodes_told_by_the_launcher_by_arguments_and_by_hand(cluste
                                                                f"--world-size={5}"))
                for rank in range(5)]
     assert lines_of(by_hand) == five
+
+
+def test_two_hosts_print_what_the_page_shows(cluster):
+    page = (ROOT / "examples/05_sampler_walk/README.md").read_text()
+    shown = re.findall(r"^\[node-[ab]:\d\] rank \d of 5 .*$", page, re.M)
+    assert len(shown) == 5
+    endpoint = f"127.0.0.1:{cluster.daemon().port}"
+    # The second one comes first.
+    agents = [cluster.agent(node, workers=workers, nnodes=2, run="walk", endpoint=endpoint,
+                            command=EXAMPLE.command("program"))
+              for node, workers in (("node-b", 3), ("node-a", 2))]
+    assert [agent.wait() for agent in agents] == [0, 0]
+    printed = "".join(agent.out() for agent in agents).splitlines()
+    assert [line for line in printed if "| 1 even" in line and line not in shown] == []
+    assert set(shown) <= set(printed)
 
 
 def test_the_shares_are_those_of_pytorch(cluster):
