@@ -186,7 +186,7 @@ std::vector<std::string> failure_lines(const failure_text& words, const std::str
   }
   if (words.known != nullptr) {
     lines.push_back("that means: " + std::string(words.known->meaning) +
-                    "; check: " + std::string(words.known->advice));
+                    "; what to do: " + std::string(words.known->advice));
   }
   return lines;
 }

@@ -171,7 +171,8 @@ std::string round_box(const round_report& report, const std::string& output,
   if (first.text.find(stood) == std::string::npos) add("before the end: " + stood);
   if (!reached.empty()) add("this node had reached " + reached);
   add(others_text(report));
-  if (!output.empty()) add("its whole output: " + output);
+  const std::string whose = first.rank ? " of rank " + std::to_string(*first.rank) : "";
+  if (!output.empty()) add("the whole output" + whose + ": " + output);
   add((report.is_last ? "the run ends: " : "next: ") + report.text);
   return text;
 }

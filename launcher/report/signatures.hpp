@@ -1,7 +1,8 @@
 // The meaning of common messages of PyTorch, Gloo, NCCL, CUDA and the system in plain words, and
-// what to check. One row each; specific rows come before general ones.
+// what to do. One row each; specific rows come before general ones.
 //
-// The sentences complete "that means: ".
+// A meaning completes "that means: ", and an advice, which begins with a verb in the imperative,
+// completes "what to do: ".
 #pragma once
 
 #include <string_view>
@@ -21,7 +22,7 @@ struct signature {
   std::string_view second;  // and this, anywhere; empty: anything
   follows from;
   std::string_view meaning;
-  std::string_view advice;  // what to check or do
+  std::string_view advice;  // what to do about it
 
   bool is_secondary() const { return from != follows::nothing; }
   // It says what happened and not why, so any other row is better.

@@ -32,7 +32,7 @@ def test_a_redirected_worker_still_says_why_it_failed(cluster, tmp_path):
     assert job.wait() == 3
     assert job.out() == ""
     assert "|   the reason" in job.err()
-    place = re.search(r"its whole output: (\S+)$", job.err(), re.MULTILINE)[1]
+    place = re.search(r"the whole output of rank \d+: (\S+)$", job.err(), re.MULTILINE)[1]
     assert place == place_of(job) + "/attempt_0/0"
     assert (tmp_path / place / "stdout.log").read_text() == "many lines\n"
     assert (tmp_path / place / "stderr.log").read_text() == "the reason\n"

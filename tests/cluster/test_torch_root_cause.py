@@ -78,7 +78,7 @@ def test_without_a_grace_the_effect_is_all_that_is_known(cluster, script):
     for words in run(cluster, script, 1000, "--failure-grace=0"):
         assert re.search(r": rank [01] \(local rank 0\) exited with code 1: RuntimeError: .*"
                          r"Connection (closed|reset) by peer", words)
-        assert "that means: another rank ended, or closed its connections; check: " in words
+        assert "that means: another rank ended, or closed its connections; what to do: " in words
 
 
 ABSENT = textwrap.dedent("""

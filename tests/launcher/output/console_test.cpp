@@ -87,7 +87,8 @@ TEST_CASE("a failure's last lines are shown once, though stop and close both car
   cause.tail = "OSError: [Errno 28] No space left on device\n";
   CHECK(out.console.show_failure(cause));
   REQUIRE(out.lines.size() == 2);
-  CHECK(out.lines[1].ends_with("\n  | that means: a disk is full; check: df, and df -i\n"));
+  CHECK(out.lines[1].ends_with(
+      "\n  | that means: a disk is full; what to do: look at df and df -i, and make room\n"));
   cause.rank.reset();
   cause.round = 4;
   CHECK_FALSE(out.console.show_failure(cause));

@@ -1,10 +1,13 @@
 #include "launcher/report/failure_text.hpp"
 
+#include "launcher/report/signatures.hpp"
 #include "tests/launcher/report/traceback.hpp"
 #include "tests/support/catch.hpp"
 
 #include <csignal>
 #include <map>
+#include <set>
+#include <string_view>
 
 using namespace ddprun;
 using namespace ddprun::launcher;
@@ -143,6 +146,14 @@ const std::map<std::string, std::string> examples = {
     {"too-many-files", "OSError: [Errno 24] Too many open files"},
 };
 
+// Advice is an instruction, because it follows "what to do: ".
+bool is_imperative(std::string_view advice) {
+  static const std::set<std::string_view> verbs = {"call",  "compare", "find", "install",
+                                                   "look",  "raise",   "run",  "set",
+                                                   "start", "update",  "use"};
+  return verbs.contains(advice.substr(0, advice.find(' ')));
+}
+
 }  // namespace
 
 TEST_CASE("each row of the signatures knows a line as it is printed, and no row hides it") {
@@ -153,7 +164,7 @@ TEST_CASE("each row of the signatures knows a line as it is printed, and no row 
     CHECK(find_signature(example->second) == row);
     CHECK(read_failure(of(raised("x.E: " + example->second))).known == row);
     CHECK_FALSE(row->meaning.empty());
-    CHECK_FALSE(row->advice.empty());
+    CHECK(is_imperative(row->advice));
     CHECK(row->meaning.size() + row->advice.size() < 200);
   }
   CHECK(examples.size() == static_cast<std::size_t>(end_signatures() - begin_signatures()));
@@ -291,8 +302,8 @@ TEST_CASE("a failure is shown with the user's own frames and what it means") {
   CHECK(failure_lines(of(tail)) ==
         std::vector<std::string>{
             "where it failed, the innermost last:", "  /data/train.py:50 in <module>: main()",
-            "that means: the GPU's memory is full; check: take a smaller batch; nvidia-smi shows "
-            "who else uses this GPU"});
+            "that means: the GPU's memory is full; what to do: use a smaller batch; nvidia-smi "
+            "shows who else uses this GPU"});
 }
 
 TEST_CASE("a failure without an exception is shown by its last lines, and never by many") {
@@ -314,23 +325,23 @@ TEST_CASE("a failure without an exception is shown by its last lines, and never 
 
 TEST_CASE("each usual signal without words is explained, one row each") {
   const std::map<int, std::string> meant = {
-      {SIGSEGV, "touched memory that is not its own"},
+      {SIGSEGV, "accessed invalid memory"},
       {SIGABRT, "aborted"},
-      {SIGBUS, "a file in memory could not be extended"},
+      {SIGBUS, "a memory-mapped file had no room left"},
       {SIGFPE, "divided by zero"},
       {SIGILL, "built for another processor"},
       {SIGTRAP, "a check in C or C++ code failed"},
       {SIGSYS, "the container forbids"},
-      {SIGKILL, "somebody killed it"},
-      {SIGTERM, "somebody asked it to end: a person, the scheduler"},
-      {SIGINT, "as Ctrl-C does"},
+      {SIGKILL, "killed from outside"},
+      {SIGTERM, "told to end from outside: by a person, the scheduler"},
+      {SIGINT, "as by Ctrl-C"},
       {SIGQUIT, "core dump"},
       {SIGHUP, "its terminal or its session was closed"},
       {SIGPIPE, "that nobody reads any more"},
       {SIGXCPU, "processor time"},
       {SIGXFSZ, "beyond the limit of file size"},
-      {SIGUSR1, "SIGUSR1, which it does not handle"},
-      {SIGUSR2, "SIGUSR2, which it does not handle"},
+      {SIGUSR1, "got SIGUSR1 and has no handler for it"},
+      {SIGUSR2, "got SIGUSR2 and has no handler for it"},
       {SIGALRM, "an alarm"},
   };
   for (const auto& [signal, meaning] : meant) {
@@ -339,9 +350,11 @@ TEST_CASE("each usual signal without words is explained, one row each") {
     REQUIRE(lines.size() == 1);
     CHECK(lines[0].starts_with("that means: "));
     CHECK(lines[0].find(meaning) != std::string::npos);
-    CHECK(lines[0].find("; check: ") != std::string::npos);
+    CHECK(lines[0].find("; what to do: ") != std::string::npos);
+    CHECK(is_imperative(signature_of_signal(signal)->advice));
     CHECK(lines[0].size() < 260);
   }
+  CHECK(is_imperative(signature_of_oom_kill()->advice));
   CHECK(signature_of_signal(SIGCHLD) == nullptr);
   CHECK(failure_lines(of("", cause_class::exit, 1)).empty());
 }
