@@ -126,6 +126,31 @@ for epoch in range(2):
 torch.distributed.destroy_process_group()
 """
 
+# As DeepSpeed's getting-started page goes about it, on CPUs. ZeRO spreads the optimizer over the
+# ranks.
+DEEPSPEED = """
+import os
+
+os.environ["DS_ACCELERATOR"] = "cpu"
+import torch
+import deepspeed
+
+torch.manual_seed(5)
+model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+data = [torch.randn(4) for _ in range(64)]
+deepspeed.init_distributed("gloo")
+engine, _, loader, _ = deepspeed.initialize(
+    model=model, model_parameters=model.parameters(), training_data=data,
+    config={"train_batch_size": 16, "zero_optimization": {"stage": 2},
+            "optimizer": {"type": "AdamW", "params": {"lr": 0.05, "torch_adam": True}}})
+for epoch in range(2):
+    for batch in loader:
+        loss = engine(batch).square().mean()
+        engine.backward(loss)
+        engine.step()
+    print(f"epoch {epoch}: {loss.item():.9f}, rank {engine.global_rank} of {engine.world_size}")
+"""
+
 # The name is that of the package which has to be there.
 SCRIPTS = {"accelerate": ACCELERATE, "transformers": TRANSFORMERS, "lightning": LIGHTNING,
-           "torchvision": TORCHVISION}
+           "torchvision": TORCHVISION, "deepspeed": DEEPSPEED}

@@ -56,6 +56,8 @@ def job(cluster, tmp_path, name, warm):
     for rank in range(2):
         said = (cluster.folder / f"is_warm.{rank}").read_text()
         assert said == str(warm != "off"), agent.err()
+        # DeepSpeed's extension was compiled when it was installed.
+        assert not (tmp_path / "cache" / "torch_extensions").exists(), agent.err()
         texts.append([next(logs.glob(f"*/attempt_{last}/{rank}/{stream}.log")).read_text()
                       for stream in ("stdout", "stderr")])
     # What packages write as they are imported is written once, by whoever imports them ahead.
