@@ -22,7 +22,7 @@ NODES = ("node-a", "node-b")
 WORKERS_PER_NODE = 2
 VICTIM_RANK = 3
 RUN_LIMIT_S = 300
-STOP_LIMIT_S = 15
+STOP_LIMIT_S = 60
 
 EPOCH = re.compile(r"\[rank (\d+)\] epoch (\d+) \| loss")
 OF_ALL_RANKS = re.compile(r"epoch \d+ \| [\d.]+ samples/s")
@@ -61,14 +61,28 @@ class Processes:
 
     def __init__(self):
         self.started = []
+        self.is_starting = False
+        self.signal = None  # it came while a process was being started
 
     def start(self, command, environment=None):
+        self.is_starting = True
         # A process group of its own: Ctrl-C then reaches only this script, which stops the others.
         process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                    errors="replace", env=environment, start_new_session=True)
         self.started.append(process)
+        self.is_starting = False
+        if self.signal is not None:
+            self.leave(self.signal, None)
         return process
+
+    def leave(self, number, _):
+        """Handles a signal: the demo ends, once each process that it has started is in the list."""
+        if self.is_starting:
+            self.signal = number
+            return
+        print(f"\ndemo: {signal.Signals(number).name}: stopping everything", file=sys.stderr)
+        raise SystemExit(128 + number)
 
     def stop(self):
         alive = [process for process in self.started if process.poll() is None]
@@ -195,7 +209,7 @@ def start_daemon(processes, arguments, folder):
     daemon = processes.start([BIN / "ddprun-rendezvous", "--bind", "127.0.0.1", "--port",
                               arguments.port, "--port-file", port_file, "--recovery-window", 0,
                               "--log-level", "warning"])
-    limit = time.monotonic() + 10
+    limit = time.monotonic() + 60
     while not (port_file.exists() and port_file.read_text().strip()):
         if daemon.poll() is not None or time.monotonic() > limit:
             processes.stop()
@@ -271,19 +285,14 @@ def main():
         parser.error("--kill-at must be after the first snapshot and before the last epoch")
     os.environ.setdefault("DDPRUN_DIGITS", str(ROOT / ".cache" / "digits.csv"))
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-    def leave(number, _):
-        print(f"\ndemo: {signal.Signals(number).name}: stopping everything", file=sys.stderr)
-        raise SystemExit(128 + number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
     screen, processes = Screen(), Processes()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, processes.leave)
     folder = Path(tempfile.mkdtemp(prefix="ddprun-demo-"))
     os.environ["XDG_STATE_HOME"] = str(folder / "state")  # the demo leaves nothing behind
     try:
         wrong = compare(screen, processes, arguments, folder)
-    except Failure as failure:
+    except (Failure, OSError) as failure:
         wrong = str(failure)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
