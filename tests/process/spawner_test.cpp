@@ -7,7 +7,6 @@
 
 #include <csignal>
 #include <cstddef>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <linux/filter.h>
@@ -274,25 +273,6 @@ TEST_CASE("without descriptors left nothing starts, at any number of them, and n
   const int after = ::dup(0);
   ::close(after);
   CHECK(after <= next + 4);  // what Asio opened for its first descriptor
-}
-
-TEST_CASE("sockets of the agent do not make a spawn slow") {
-  const auto milliseconds_per_spawn = [](process_fixture& fixture) {
-    const auto begin = std::chrono::steady_clock::now();
-    for (int count = 0; count < 20; ++count)
-      run(fixture, request_for("exit 0"));
-    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
-    return time.count() / 20;
-  };
-  process_fixture fixture;
-  const double alone = milliseconds_per_spawn(fixture);
-  std::vector<std::unique_ptr<boost::asio::posix::stream_descriptor>> sockets;
-  for (int count = 0; count < 2000; ++count) {
-    sockets.push_back(std::make_unique<boost::asio::posix::stream_descriptor>(
-        fixture.io, ::socket(AF_INET, SOCK_STREAM, 0)));
-  }
-  const double crowded = milliseconds_per_spawn(fixture);
-  std::printf("spawn, wait and reap: %.2f ms; beside 2,000 sockets: %.2f ms\n", alone, crowded);
 }
 
 TEST_CASE("a guardian that has died does not take the worker with it that announces itself") {

@@ -6,7 +6,7 @@ import time
 
 import computing
 from follow import Follower
-from outcomes import FAILED, PASSED, Outcome, end_of
+from outcomes import FAILED, PASSED, SKIPPED, Outcome, end_of
 
 EVENT = re.compile(r"##teamcity\[(\w+) (.*)\]$")
 VALUE = re.compile(r"(\w+)='((?:\|.|[^'|])*)'")
@@ -50,6 +50,8 @@ class Stream:
             self.current.result = FAILED
             self.current.text += values.get("message", "") + values.get("details", "") + "\n"
             self.current.may_be_again = may_be_again(self.current.text)
+        elif event == "testIgnored" and self.current and self.current.result == PASSED:
+            self.current.result, self.current.text = SKIPPED, values.get("message", "")
         elif event == "testFinished" and self.current:
             self.current.seconds = float(values.get("duration", 0)) / 1000
             self.outcomes.append(self.current)

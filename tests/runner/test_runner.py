@@ -69,6 +69,22 @@ def test_each_test_of_a_program_is_counted(tmp_path):
     assert read(tmp_path, GOOD + BAD, 1) == [("it's [good]", PASSED, True), ("bad", FAILED, True)]
 
 
+def test_a_test_that_says_that_it_cannot_be_run_here_is_skipped(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("##teamcity[testStarted name='other']\n"
+                    "##teamcity[testIgnored name='other' message='needs root']\n"
+                    "##teamcity[testFinished name='other' duration='7']\n")
+    stream = catch.Stream(path)
+    (outcome,) = stream.read()
+    stream.close()
+    assert (outcome.name, outcome.result, outcome.text) == ("other", SKIPPED, "needs root")
+
+
+def test_a_skipped_test_that_has_failed_before_has_failed(tmp_path):
+    text = BAD.replace("testFinished", "testIgnored")
+    assert read(tmp_path, text + BAD.splitlines()[-1] + "\n", 1) == [("bad", FAILED, True)]
+
+
 def test_what_computes_only_is_known_by_its_folder_or_by_what_it_includes(tmp_path):
     place = BAD.replace("x.cpp:1", "./tests/{}:1|n....|n|n./tests/{}:2")
     for file, may_be_again in (("rendezvous/core/run/close_test.cpp", False),

@@ -1,6 +1,7 @@
 #include "worker/freed_memory.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/skip.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -47,8 +48,7 @@ bool brings_the_pages_once(const char* variable) {
 
 TEST_CASE("freed memory stays with the process unless the user has set it otherwise") {
 #if defined(DDPRUN_SANITIZED) || !defined(__GLIBC__)
-  WARN("skipped: the allocator is not glibc's");
-  return;
+  return tests::skip("the allocator is not glibc's");
 #endif
   CHECK(brings_the_pages_once(nullptr));
   CHECK_FALSE(brings_the_pages_once("MALLOC_TRIM_THRESHOLD_"));

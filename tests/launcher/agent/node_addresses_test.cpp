@@ -2,6 +2,7 @@
 
 #include "launcher/network/own_addresses.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/skip.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -48,7 +49,7 @@ TEST_CASE("this node's address is what was published, then the way there, then w
 
 TEST_CASE("an interface for Gloo is chosen for several nodes, unless the user has chosen") {
   const std::string own = reachable();
-  if (own.empty()) return;
+  if (own.empty()) return tests::skip("this host has no address that others reach");
   boost::asio::io_context io;
   node_addresses::options values;
   values.published = own;

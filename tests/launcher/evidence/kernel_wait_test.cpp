@@ -4,6 +4,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/patience.hpp"
+#include "tests/support/skip.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <chrono>
@@ -63,10 +64,8 @@ bool may_read_memory() {
 }  // namespace
 
 TEST_CASE("of a process that waits for a file it is told which, open or only named") {
-  if (access("/proc/self/syscall", R_OK) != 0) {
-    WARN("/proc does not tell here which call a process is in");
-    return;
-  }
+  if (access("/proc/self/syscall", R_OK) != 0)
+    return tests::skip("/proc does not tell here which call a process is in");
   const tests::temporary_folder folder;
   const std::string fifo = folder.path + "/a \x1b[2Jfifo";
   const std::string other = folder.path + "/other";  // that nobody has open
@@ -79,10 +78,8 @@ TEST_CASE("of a process that waits for a file it is told which, open or only nam
     }
   });
   CHECK(reads.awaited_file() == folder.path + "/a fifo");
-  if (!may_read_memory()) {
-    WARN("no memory of another process may be read here (seccomp)");
-    return;
-  }
+  if (!may_read_memory())
+    return tests::skip("no memory of another process may be read here (seccomp)");
   const process_in_call opens([&] { open(other.c_str(), O_WRONLY); });
   CHECK(opens.awaited_file() == other);
 }

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <signal.h>
 #include <string>
 #include <sys/wait.h>
@@ -28,6 +31,11 @@ namespace {
     (void)!::write(told, number == SIGTERM ? "t" : "?", 1);
   }  // its thread has been joined: the thread sanitizer counts those that have not
   ::_exit(0);
+}
+
+// A lifeline has a pipe, at which its thread waits.
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 }
 
 char next_byte(int fd) {
@@ -68,8 +76,14 @@ TEST_CASE("mpi: a launcher that has ended before that was looked at counts too")
 }
 
 TEST_CASE("mpi: without a launcher there is no lifeline, and one ends with its owner") {
+  const auto before = open_descriptors();
   const lifeline none(0);
-  const lifeline living(::getppid());
+  CHECK(open_descriptors() == before);
+  {
+    const lifeline living(::getppid());
+    CHECK(open_descriptors() > before);
+  }
+  CHECK(open_descriptors() == before);
 }
 
 }  // namespace ddprun::launcher::hosts::mpi
