@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 #include <utility>
+#include <variant>
 
 namespace ddprun::simulation {
 
@@ -97,6 +98,18 @@ core::agent_said guardians_word(const daemon& heard_by, connection_id which) {
   core::agent_said made;
   made.connection = which;
   made.message = guardian_word{"train", heard_by.session_of(which)};
+  return made;
+}
+
+mutant with_changed_records(std::function<void(core::run_record&)> change) {
+  mutant made;
+  made.daemon_effects = [change = std::move(change)](daemon&, const core::daemon_event&,
+                                                     core::daemon_effects& effects) {
+    for (auto& effect : effects) {
+      auto* const asked = std::get_if<core::persist_run_record>(&effect);
+      if (asked != nullptr && asked->record) change(*asked->record);
+    }
+  };
   return made;
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <type_traits>
 
 namespace ddprun::simulation {
 
@@ -36,6 +37,16 @@ std::string play_family(const std::string& test, std::uint64_t count,
 
 // The message with which a guardian would report that the agent at the other end is dead.
 core::agent_said guardians_word(const daemon& heard_by, connection_id which);
+
+// A mutant that changes every record before it is persisted.
+mutant with_changed_records(std::function<void(core::run_record&)> change);
+
+// "WHAT IS, not DUE "; empty if they are equal.
+template <typename Number>
+std::string unlike(const char* what, Number is, std::type_identity_t<Number> due) {
+  if (is == due) return {};
+  return std::string(what) + " " + std::to_string(is) + ", not " + std::to_string(due) + " ";
+}
 
 // Runs schedules of a broken world until one violates something. Returns the violation, or
 // "nothing" after `count` schedules.

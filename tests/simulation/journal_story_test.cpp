@@ -94,12 +94,6 @@ class journal_at_play {
   std::optional<world> in_;
 };
 
-std::string differs(const char* what, std::uint64_t is, std::uint64_t due) {
-  return is == due
-             ? std::string()
-             : std::string(what) + " " + std::to_string(is) + ", not " + std::to_string(due) + " ";
-}
-
 // A failure is charged, all die, and as many come back: the instance goes on after the recovery
 // window.
 std::string all_again(std::uint64_t seed) {
@@ -118,8 +112,8 @@ std::string all_again(std::uint64_t seed) {
         !wrong.empty())
       return "again: " + wrong;
     const worker_group& after = all.group();
-    std::string wrong = differs("restarts", after.restarts_used, before.restarts_used) +
-                        differs("instance", after.instance, before.instance);
+    std::string wrong = unlike("restarts", after.restarts_used, before.restarts_used) +
+                        unlike("instance", after.instance, before.instance);
     if (before.restarts_used != 1) wrong += "nothing was charged ";
     if (after.round <= before.round) wrong += "the round is " + std::to_string(after.round);
     if (!wrong.empty()) return wrong;
@@ -146,7 +140,7 @@ std::string fewer_again(std::uint64_t seed) {
   if (auto wrong = all.runs(least, gone_after * 51 / 50 + timing.recovery_window + slack);
       !wrong.empty())
     return "fewer: " + wrong;
-  return differs("instance", all.group().instance, before) + all.in().violation();
+  return unlike("instance", all.group().instance, before) + all.in().violation();
 }
 
 // A run that this daemon has never heard of does not wait.

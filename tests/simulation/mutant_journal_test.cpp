@@ -16,19 +16,6 @@ namespace {
 using namespace std::chrono_literals;
 using Catch::Matchers::StartsWith;
 
-// Changes every record before it is kept.
-mutant with_records(std::function<void(core::run_record&)> change) {
-  mutant made;
-  made.daemon_effects = [change](daemon&, const core::daemon_event&,
-                                 core::daemon_effects& effects) {
-    for (auto& effect : effects) {
-      auto* const asked = std::get_if<core::persist_run_record>(&effect);
-      if (asked != nullptr && asked->record) change(*asked->record);
-    }
-  };
-  return made;
-}
-
 // While `when` holds, the machine is told that its records are persisted as soon as it asks for
 // that.
 mutant kept_at_once(std::function<bool(const daemon&)> when) {
@@ -161,7 +148,7 @@ TEST_CASE("mutant: no daemon gets what was persisted") {
 }
 
 TEST_CASE("mutant: a block of numbers is not persisted") {
-  const mutant short_by_a_block = with_records([](core::run_record& record) {
+  const mutant short_by_a_block = with_changed_records([](core::run_record& record) {
     record.rounds_reserved -= std::min<round_number>(record.rounds_reserved, 16);
   });
   REQUIRE_THAT(caught(short_by_a_block, 10, calm_end),
@@ -170,7 +157,8 @@ TEST_CASE("mutant: a block of numbers is not persisted") {
 }
 
 TEST_CASE("mutant: a charge is not persisted") {
-  const mutant generous = with_records([](core::run_record& record) { record.restarts_used = 0; });
+  const mutant generous =
+      with_changed_records([](core::run_record& record) { record.restarts_used = 0; });
   REQUIRE_THAT(caught(generous, 10, calm_end), StartsWith("journal: restarts fall"));
 }
 
@@ -183,7 +171,7 @@ TEST_CASE("mutant: an end is announced before it is persisted") {
 }
 
 TEST_CASE("mutant: how an instance ended is not persisted") {
-  const mutant endless = with_records([](core::run_record& record) {
+  const mutant endless = with_changed_records([](core::run_record& record) {
     record.end.reset();
     record.lost_after = 20s;
   });

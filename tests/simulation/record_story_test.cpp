@@ -20,19 +20,6 @@ using Catch::Matchers::StartsWith;
 // Clocks are off by up to 1 %; a write may take a second, and two of them may have to finish.
 constexpr duration record_slack = 3s;
 
-// Changes every record before it is kept.
-mutant with_changed_records(std::function<void(core::run_record&)> change) {
-  mutant made;
-  made.daemon_effects = [change](daemon&, const core::daemon_event&,
-                                 core::daemon_effects& effects) {
-    for (auto& effect : effects) {
-      auto* const asked = std::get_if<core::persist_run_record>(&effect);
-      if (asked != nullptr && asked->record) change(*asked->record);
-    }
-  };
-  return made;
-}
-
 // By their names all nodes seem to be on the same host.
 mutant of_one_host() {
   mutant made;
@@ -44,13 +31,6 @@ mutant of_one_host() {
     return true;
   };
   return made;
-}
-
-template <typename Number>
-std::string unlike(const char* what, Number is, Number due) {
-  return is == due
-             ? std::string()
-             : std::string(what) + " " + std::to_string(is) + ", not " + std::to_string(due) + " ";
 }
 
 void cut_off(world& in, host_id one, bool is_cut) {
@@ -100,7 +80,7 @@ std::string late_again(std::uint64_t seed, std::uint32_t newcomers, const mutant
   in.run_for(5s);
   if (in.over()) return in.violation();
   if (!in.checks().any_full(2)) return "nobody runs";
-  return unlike<std::uint64_t>("rounds", in.checks().rounds_started(), 1);
+  return unlike("rounds", in.checks().rounds_started(), 1);
 }
 
 // A failure is beyond the budget. The daemon dies while the round stops, and in half of the worlds
@@ -148,7 +128,7 @@ std::string failed_beyond(std::uint64_t seed, const mutant& mutation = {}) {
   if (in.checks().rounds_started() != 1) return "another round of the instance that had failed";
   for (const auto& each : in.agents()) {
     if (!each->left()) return "an agent has not left: " + each->why();
-    if (each->left()->exit_code != 3) return unlike<int>("exit code", each->left()->exit_code, 3);
+    if (each->left()->exit_code != 3) return unlike("exit code", each->left()->exit_code, 3);
   }
   return in.violation();
 }
@@ -192,7 +172,7 @@ std::string back_from_before(std::uint64_t seed, const mutant& mutation = {}) {
   in.run_for(in.settings().timing.recovery_window * 51 / 50 + 10s);
   const agent& late = *in.agents()[1];
   if (!late.left()) return "it goes on in an instance that is over: " + late.why();
-  return unlike<int>("exit code", late.left()->exit_code, 3) + in.violation();
+  return unlike("exit code", late.left()->exit_code, 3) + in.violation();
 }
 
 std::string each_seed(std::uint64_t count,

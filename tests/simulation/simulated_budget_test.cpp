@@ -40,15 +40,10 @@ class budget_story {
       if (each->alive > 0) newest = each.get();
     if (newest == nullptr) return what + ": nobody runs; " + in_.violation();
     const auto view = in_.current_daemon()->run()->view({});
-    const auto differs = [&](const char* of, std::uint64_t is, std::uint64_t due) {
-      return is == due ? std::string()
-                       : " " + std::string(of) + " " + std::to_string(is) + ", due are " +
-                             std::to_string(due);
-    };
-    const std::string text = differs("restarts", newest->restarts_used, due_.restarts) +
-                             differs("losses", view.node_losses, due_.losses) +
-                             differs("rounds", in_.checks().rounds_started(), due_.rounds);
-    return text.empty() ? in_.violation() : what + ":" + text + " " + in_.violation();
+    const std::string text = unlike("restarts", newest->restarts_used, due_.restarts) +
+                             unlike("losses", view.node_losses, due_.losses) +
+                             unlike("rounds", in_.checks().rounds_started(), due_.rounds);
+    return text.empty() ? in_.violation() : what + ": " + text + in_.violation();
   }
 
   agent& newest_on(std::uint32_t host) {
