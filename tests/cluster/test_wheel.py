@@ -167,5 +167,6 @@ def test_pip_of_an_old_system_takes_the_wheel_and_runs_a_job(cluster, tmp_path, 
 def test_the_readme_installs_the_wheel_that_the_build_makes(wheel):
     shown = re.search(r"## Install\n\n```\npip install (\S+)\n```",
                       (ROOT / "README.md").read_text())[1]
-    if cached("DDPRUN_OLD_GLIBC") == "ON" and os.uname().machine == "x86_64":
-        assert shown == wheel.name
+    if cached("DDPRUN_OLD_GLIBC") != "ON" or os.uname().machine != "x86_64":
+        pytest.skip("the page shows the wheel for older systems, on x86-64")
+    assert shown == wheel.name
