@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.cluster import Cluster  # noqa: E402
+from tests.support.doctors import Doctors  # noqa: E402
 from tests.support.hosts import Switch, available  # noqa: E402
 from tests.support.seed import add_seed  # noqa: E402
 from tests.support.slow_switch import SlowSwitch  # noqa: E402
@@ -96,6 +97,12 @@ def make_slow_hosts(cluster):
         return switch.hosts
 
     return make
+
+
+@pytest.fixture
+def doctors(cluster, make_hosts):
+    """Makes the doctors of N hosts, none of which has started."""
+    return lambda count, **options: Doctors(cluster, make_hosts(count), **options)
 
 
 @pytest.fixture

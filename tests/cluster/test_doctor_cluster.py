@@ -14,11 +14,6 @@ from tests.support.firewall import incoming, remove
 from tests.support.ports import free_port
 
 
-@pytest.fixture
-def doctors(cluster, make_hosts):
-    return lambda count, **options: Doctors(cluster, make_hosts(count), **options)
-
-
 @pytest.mark.main_path
 def test_three_hosts_that_are_well(doctors):
     group = doctors(3)

@@ -1,15 +1,8 @@
 """`ddprun doctor --shared FOLDER`: whether it is the same folder on all nodes, and whether it
 answers."""
 
-import pytest
-
 from tests.support import machines
-from tests.support.doctors import Doctors, of_all
-
-
-@pytest.fixture
-def doctors(cluster, make_hosts):
-    return lambda count, **options: Doctors(cluster, make_hosts(count), **options)
+from tests.support.doctors import of_all
 
 
 def test_a_shared_folder(doctors, tmp_path):

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from tests.support.cluster import get, wait_for
-from tests.support.exec_gate import ReadGate
+from tests.support.cluster import run_shown, wait_for
+from tests.support.exec_gate import ReadGate, opened
 from tests.support.standing_script import line_of, write
 
 LIMIT = 300  # PyTorch is imported
@@ -38,10 +38,6 @@ def told_to(file):
 
 def of_hangs(events):
     return [one for one in events if one["event"].startswith("hang")]
-
-
-def run_shown(daemon):
-    return json.loads(get(daemon.port, "/api/v1/runs")[1])["runs"][0]
 
 
 def two_nodes(cluster, script, limit, workers):
@@ -148,12 +144,8 @@ def gated_file(tmp_path):
     """A file on which each read waits in the kernel for the test."""
     file = tmp_path / "step-100.pt"
     file.write_bytes(bytes(4096))
-    gate = ReadGate(file)
-    if gate.unavailable:
-        gate.close()
-        pytest.skip(gate.unavailable)
-    yield file, gate
-    gate.close()
+    with opened(ReadGate, file) as gate:
+        yield file, gate
 
 
 def test_by_default_ranks_whose_file_server_is_gone_are_named(cluster, tmp_path, gated_file):
@@ -315,13 +307,13 @@ def test_by_default_a_hang_is_named_and_no_worker_is_ended(cluster, tmp_path):
     (hang,) = wait_for("the event", lambda: of_hangs(events()))
     assert (hang["event"], hang["rank"], hang["leads"], hang["round"]) == ("hang", 2, True, 1)
     assert re.match(f"rank 2 hangs: no rank of this node has moved for .* s: {stood}", hang["text"])
-    stall = wait_for("the daemon to show it", lambda: run_shown(daemon).get("stall"))
+    stall = wait_for("the daemon to show it", lambda: run_shown(daemon.port).get("stall"))
     assert stall["rank"] == 2 and stall["for_s"] >= 20
     assert re.match(f"rank 2 hangs: no rank of this run has moved for .* s: {stood}", stall["text"])
-    assert stall["text"] in run_shown(daemon)["why"]
+    assert stall["text"] in run_shown(daemon.port)["why"]
     (cluster.folder / "go").touch()
     wait_for("the event that it is over", lambda: len(of_hangs(events())) == 2)
-    assert "stall" not in run_shown(daemon)
+    assert "stall" not in run_shown(daemon.port)
     (cluster.folder / "on").touch()
     assert agent.wait() == 0, agent.err()
     assert [one["event"] for one in events()] == ["round_started", "hang", "hang_over", "ended"]

@@ -1,11 +1,10 @@
 """An unhealthy node gives up its place, because of --health-check or of what the agent itself
 finds, with real agents and a real daemon."""
 
-import json
 import signal
 
 from tests.support import small_disk
-from tests.support.cluster import get, wait_for
+from tests.support.cluster import run_shown, wait_for
 
 
 def checks(cluster, name):
@@ -21,7 +20,7 @@ def begin(cluster, daemon, name, *more, nnodes):
 
 
 def why(daemon):
-    return json.loads(get(daemon.port, "/api/v1/runs")[1])["runs"][0]["why"]
+    return run_shown(daemon.port)["why"]
 
 
 def make_ill(cluster, name, text="GPU 3 fell off the bus"):

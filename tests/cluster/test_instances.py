@@ -7,13 +7,9 @@ import signal
 from tests.support.cluster import LOST_SOON, NONE_IS_LOST, wait_for
 
 
-def starts_of(cluster, node):
-    return [event for event in cluster.events("start") if event.node == node]
-
-
 def first_start(cluster, node, old):
     """Waits for the node's first worker; the processes `old` must be gone by then."""
-    started = wait_for(f"a worker of {node}", lambda: starts_of(cluster, node))[0]
+    started = wait_for(f"a worker of {node}", lambda: cluster.starts_of(node))[0]
     beside = {int(event.pid) for event in old} & set(cluster.marked())
     assert not beside, f"{beside} live beside the workers of {node}"
     return started

@@ -2,19 +2,10 @@
 has a host of its own, and an agent hosts the daemon."""
 
 import re
-import shutil
 
-from tests.support.cluster import LOST_SOON, WORKER, wait_for
+from tests.support.cluster import LOST_SOON, wait_for
 
 PORT = 29400
-
-
-def script(cluster, name):
-    """A worker with a name of its own."""
-    path = cluster.folder / name
-    if not path.exists():
-        shutil.copy(WORKER, path)
-    return ["--no-python", path]
 
 
 def job(cluster, hosts, name):
@@ -24,7 +15,7 @@ def job(cluster, hosts, name):
         agents.append(cluster.agent(
             f"{name}-{index}", "--max-restarts=1", host=host, run=None, nnodes=2,
             endpoint=f"{hosts[0].address}:{PORT}", conf=LOST_SOON,
-            command=[*script(cluster, f"train_{name}.sh"), f"--lr=0.{index}"]))
+            command=[*cluster.worker_named(f"train_{name}.sh"), f"--lr=0.{index}"]))
         agents[-1].says(rf"here:.*{name}-{index}")
     return agents
 
@@ -95,7 +86,7 @@ def test_a_job_that_is_whole_stays_so_whatever_else_is_started_there(cluster, ma
             (hosts[1], [], "b has max-restarts 0, the run 1: start all nodes")):
         other = cluster.agent("b", *options, host=host, run=None, nnodes=2, conf=LOST_SOON,
                               endpoint=f"{hosts[0].address}:{PORT}",
-                              command=script(cluster, "train_b.sh"))
+                              command=cluster.worker_named("train_b.sh"))
         assert other.wait() == 78
         assert why in other.err(), other.err()
         assert re.search(r"; if train_b.sh is a different job from the one here \(train_a.sh, "

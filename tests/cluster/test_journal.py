@@ -3,7 +3,6 @@ commands are started again."""
 
 import contextlib
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import BIN, LIMIT, NONE_IS_LOST, Program, get, wait_for
+from tests.support.cluster import BIN, LIMIT, NONE_IS_LOST, Program, get, run_shown, wait_for
 from tests.support.ports import free_port
 
 CONF = f"{NONE_IS_LOST},settle=0.1"
@@ -123,8 +122,7 @@ def test_a_round_outlives_a_daemon_that_is_killed_and_has_a_journal(cluster):
     daemon.kill()
     daemon.wait()
     daemon_with_journal(cluster, port, "--state-dir", state, recovery=60)
-    wait_for("the round to be kept",
-             lambda: json.loads(get(port, "/api/v1/runs")[1])["runs"][0]["phase"] == "running")
+    wait_for("the round to be kept", lambda: run_shown(port)["phase"] == "running")
     cluster.order(0, "exit 5")
     new = cluster.started(2, 2)
     assert {event.restarts for event in new} == {"1"} and {event.restarts for event in old} == {"0"}

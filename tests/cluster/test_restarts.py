@@ -1,20 +1,14 @@
 """When restarts end: failures at the start, pauses, a budget that is refilled, a node that fails
 again and again, a node that leaves."""
 
-import json
 import re
 import signal
 
 import pytest
 
 from tests.cluster.test_journal import wait_until_kept
-from tests.support.cluster import get, wait_for
+from tests.support.cluster import run_shown, wait_for
 from tests.support.ports import free_port
-
-
-def run_seen(daemon):
-    """What the daemon shows about its only run."""
-    return json.loads(get(daemon.port, "/api/v1/runs")[1])["runs"][0]
 
 
 def in_words(text):
@@ -72,7 +66,7 @@ def test_a_pause_is_shown_and_ctrl_c_ends_it(cluster):
                           command=in_words("exit $((TORCHELASTIC_RESTART_COUNT + 1))"))
     agent.says(r"restart 4 of 99 in 4 s: the last 4 rounds failed within 10 s of their start")
     wait_for("the pause to be shown", lambda: re.search(
-        "the next round waits .* s: the last . rounds failed", run_seen(daemon)["why"]))
+        "the next round waits .* s: the last . rounds failed", run_shown(daemon.port)["why"]))
     agent.kill(signal.SIGINT)
     assert agent.wait() == 130
     assert "this node was in 4 rounds, 4 of which failed:" in agent.err()
@@ -88,7 +82,7 @@ def test_the_budget_is_refilled_and_a_new_daemon_knows(cluster):
                           endpoint=f"127.0.0.1:{port}", workers=2)
 
     def forgiven():
-        seen = run_seen(daemon)
+        seen = run_shown(daemon.port)
         return seen["restarts_forgiven"], seen["restarts_used"]
 
     cluster.started(1, 2)
@@ -100,7 +94,7 @@ def test_the_budget_is_refilled_and_a_new_daemon_knows(cluster):
     daemon.kill()
     daemon.wait()
     daemon = cluster.daemon(port, "--state-dir", state, recovery=10)
-    wait_for("the round to be kept", lambda: run_seen(daemon)["phase"] == "running")
+    wait_for("the round to be kept", lambda: run_shown(daemon.port)["phase"] == "running")
     assert forgiven() == (1, 1)
     cluster.order(0, "exit 4")
     assert {event.restarts for event in cluster.started(3, 2)} == {"2"}
@@ -128,7 +122,8 @@ def test_a_node_that_fails_first_too_often_is_left_out(cluster):
     assert alone[0].node == "node-a" and alone[0].restarts == "2"
     a.says(r"next: restart 2 of 9 in 1 s, without node-b, whose workers were the first to fail "
            r"twice")
-    assert run_seen(daemon)["why"].count("left out, as workers there were the first to fail") == 1
+    why = run_shown(daemon.port)["why"]
+    assert why.count("left out, as workers there were the first to fail") == 1
     again = cluster.agent("node-b", *options["arguments"], endpoint=endpoint, nnodes="1:2")
     assert again.wait() == 78
     cluster.finish(1)

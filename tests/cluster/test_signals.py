@@ -1,13 +1,12 @@
 """Ctrl-C and SIGTERM at every stage: workers end, agents leave with 128 + signal, nothing is
 left."""
 
-import re
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.cluster.test_group_signals import catches_usr1
 from tests.support.cluster import Program, variables_of, wait_for
 from tests.support.ports import free_port
 
@@ -175,14 +174,6 @@ def test_usr1_goes_on_to_workers_that_know_it_and_ends_nothing(cluster):
     agent.kill(signal.SIGTERM)
     assert agent.wait() == 143
     cluster.nothing_left()
-
-
-def catches_usr1(pid):
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-    return int(re.search(r"SigCgt:\s+(\w+)", status)[1], 16) >> (signal.SIGUSR1 - 1) & 1
 
 
 def test_usr1_while_no_worker_runs_ends_nothing(cluster):

@@ -4,22 +4,14 @@ import signal
 
 import pytest
 
-from tests.support.cluster import LIMIT, LOST_SOON, WORKER, wait_for
-from tests.support.exec_gate import ExecGate
+from tests.support.cluster import LIMIT, LOST_SOON, wait_for
+from tests.support.exec_gate import gated_worker
 
 
 @pytest.fixture
 def gated(cluster):
-    """A worker whose exec waits for the test each time."""
-    program = cluster.folder / "gated.sh"
-    program.write_text(f"#!/bin/bash\n. {WORKER}\n")
-    program.chmod(0o755)
-    gate = ExecGate(program)
-    if gate.unavailable:
-        gate.close()
-        pytest.skip(gate.unavailable)
-    yield program, gate
-    gate.close()
+    with gated_worker(cluster.folder) as made:
+        yield made
 
 
 def test_a_node_whose_exec_hangs_isolates_itself_in_time(cluster, make_hosts, gated):

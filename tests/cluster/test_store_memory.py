@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.test_http import get
+from tests.interop.wire import PING, VALIDATE, add, barrier, text
 from tests.support.cluster import LIMIT, is_built_with
 
 pytestmark = pytest.mark.skipif(
@@ -21,14 +22,8 @@ CAP = CAP_MIB << 20
 MOST = 1.5
 TRIES = 3  # connections, one after the other, each of which stores more than the cap
 
-VALIDATE = struct.pack("<BI", 0, 0x3C85F7CE)
-PING = struct.pack("<BI", 13, 7)
-SET, COMPARE_SET, GET, WAIT, APPEND, MULTI_GET, MULTI_SET, PUSH, LIST_KEYS, BARRIER = (
-    1, 2, 3, 6, 9, 10, 11, 14, 17, 18)
-
-
-def text(value):
-    return struct.pack("<Q", len(value)) + value
+SET, COMPARE_SET, GET, WAIT, APPEND, MULTI_GET, MULTI_SET, PUSH, LIST_KEYS = (
+    1, 2, 3, 6, 9, 10, 11, 14, 17)
 
 
 def request(code, *strings):
@@ -37,14 +32,6 @@ def request(code, *strings):
 
 def counted(code, strings, each=1):
     return struct.pack("<BQ", code, len(strings) // each) + b"".join(map(text, strings))
-
-
-def add(key, delta):
-    return b"\4" + text(key) + struct.pack("<q", delta)
-
-
-def barrier(key, world_size):
-    return bytes([BARRIER]) + text(key) + struct.pack("<q", world_size)
 
 
 def key(number):

@@ -124,21 +124,28 @@ def test_nothing_of_the_others_is_lost(cluster, tmp_path, nodes, dead):
         assert weights == expected
 
 
+def dies_when_spares_wait(file):
+    """Has the rank that waits for this file die once each worker has a spare with torch."""
+    def die(agent):
+        wait_for("step 8", lambda: "is in step 8" in agent.out())
+        spares_wait(agent, 3)
+        file.touch()
+
+    return die
+
+
 @pytest.mark.slow
 def test_the_expected_weights_are_those_of_an_undisturbed_run(cluster, tmp_path):
     found, _ = ends(cluster, tmp_path, options=())
+    assert sorted(found) == [0, 1, 2]
     for _, _, weights in found.values():
         assert weights == pytest.approx(undisturbed(3), abs=1e-3)
 
 
 def test_a_spare_takes_the_place_of_the_one_that_has_died(cluster, tmp_path):
     """The others live on."""
-    def die_when_spares_wait(agent):
-        wait_for("step 8", lambda: "is in step 8" in agent.out())
-        spares_wait(agent, 3)
-        (tmp_path / "die").touch()
-
-    found, agents = ends(cluster, tmp_path, 1, tmp_path / "die", then=die_when_spares_wait,
+    found, agents = ends(cluster, tmp_path, 1, tmp_path / "die",
+                         then=dies_when_spares_wait(tmp_path / "die"),
                          options=("--survivors", "on", "--warm", "auto"))
     assert {rank: lives for rank, (lives, _, _) in found.items()} == {0: 2, 1: 1, 2: 2}
     assert "2 of 3 workers of this node lived on from the round before" in agents[0].err()

@@ -9,9 +9,10 @@ import textwrap
 
 import pytest
 
-from tests.cluster.test_torch_survivors import AGAIN, SCRIPT, ends, undisturbed
-from tests.support.cluster import NONE_IS_LOST, ROOT, wait_for
-from tests.support.spares import spares_wait
+from tests.cluster.test_torch_survivors import (
+    AGAIN, SCRIPT, dies_when_spares_wait, ends, undisturbed,
+)
+from tests.support.cluster import NONE_IS_LOST, ROOT
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 torch_distributed = pytest.importorskip("torch.distributed")
@@ -142,12 +143,8 @@ def test_a_script_that_does_not_connect_it_has_no_group(cluster, tmp_path):
 
 @needs_reconfigure
 def test_a_spare_that_waits_comes_into_the_group(cluster, tmp_path):
-    def die_when_spares_wait(agent):
-        wait_for("step 8", lambda: "is in step 8" in agent.out())
-        spares_wait(agent, 3)
-        (tmp_path / "die").touch()
-
-    found, agents = ends(cluster, tmp_path, 1, tmp_path / "die", then=die_when_spares_wait,
+    found, agents = ends(cluster, tmp_path, 1, tmp_path / "die",
+                         then=dies_when_spares_wait(tmp_path / "die"),
                          options=("--survivors", "on", "--warm", "auto"), text=keeping(SCRIPT))
     assert groups_of(agents)[2, 0] and groups_of(agents)[2, 2] and not groups_of(agents)[2, 1]
     assert "rank 1 was started warm" in agents[0].out(), agents[0].err()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import NONE_IS_LOST, WORKER, wait_for
-from tests.support.exec_gate import ExecGate
+from tests.support.cluster import NONE_IS_LOST, wait_for
+from tests.support.exec_gate import gated_worker
 from tests.support.freezer import Freezer
 
 CONF = f"{NONE_IS_LOST},stop_grace=0.2,kill_wait=0.5"
@@ -23,17 +23,9 @@ def freezer():
 
 @pytest.fixture
 def gated(cluster, freezer):
-    """A worker whose exec waits for the test each time."""
-    program = cluster.folder / "gated.sh"
-    program.write_text(f"#!/bin/bash\n. {WORKER}\n")
-    program.chmod(0o755)
-    gate = ExecGate(program)
-    if gate.unavailable:
-        gate.close()
-        pytest.skip(gate.unavailable)
-    yield program, gate
-    freezer.thaw()  # the kernel releases the gate only after the process that waits there
-    gate.close()
+    with gated_worker(cluster.folder) as made:
+        yield made
+        freezer.thaw()  # the kernel releases the gate only after the process that waits there
 
 
 def name_of(pid):

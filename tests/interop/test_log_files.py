@@ -6,8 +6,8 @@ import textwrap
 from collections import Counter
 
 import pytest
+from torchrun import start_ddprun
 
-from tests.support.cluster import BIN, Program
 from tests.support.log_tree import files_below
 
 LIMIT = 240
@@ -46,10 +46,6 @@ def shown(text):
     return Counter(line for line in lines if line[:1] in ("0", "1"))
 
 
-def ddprun(cluster, name, arguments, environment):
-    return Program(cluster, name, [BIN / "ddprun", *arguments], environment=environment)
-
-
 def run(cluster, start, name, script, *options):
     folder = cluster.folder / name
     folder.mkdir()
@@ -66,7 +62,7 @@ def run(cluster, start, name, script, *options):
 
 
 def both(cluster, torchrun, script, *options):
-    ours = run(cluster, ddprun, "ddprun", script, *options)
+    ours = run(cluster, start_ddprun, "ddprun", script, *options)
     theirs = run(cluster, torchrun.start, "torchrun", script, *options)
     return ours, theirs
 

@@ -5,7 +5,8 @@ import json
 import sys
 import textwrap
 
-from tests.support.cluster import BIN, Program
+from torchrun import start_ddprun
+
 from tests.support.ports import free_port
 
 LIMIT = 240
@@ -22,10 +23,6 @@ SCRIPT = textwrap.dedent("""
     with open(os.path.join(sys.argv[1], os.environ["RANK"]), "w") as to:
         json.dump(facts, to)
 """)
-
-
-def ddprun(cluster, name, arguments, environment):
-    return Program(cluster, name, [BIN / "ddprun", *arguments], environment=environment)
 
 
 def facts_of(cluster, start, name, *options, **variables):
@@ -51,7 +48,7 @@ def facts_of(cluster, start, name, *options, **variables):
 
 
 def test_workers_are_given_what_torchrun_gives(cluster, torchrun):
-    ours = facts_of(cluster, ddprun, "ddprun")
+    ours = facts_of(cluster, start_ddprun, "ddprun")
     theirs = facts_of(cluster, torchrun.start, "torchrun")
     assert ours == theirs
 
@@ -59,7 +56,7 @@ def test_workers_are_given_what_torchrun_gives(cluster, torchrun):
 def test_each_worker_sees_the_gpu_that_torchrun_shows_it(cluster, torchrun):
     options = ["--virtual-local-rank"]
     variables = {"CUDA_VISIBLE_DEVICES": "4, 7,GPU-0a"}
-    ours = facts_of(cluster, ddprun, "ddprun", *options, **variables)
+    ours = facts_of(cluster, start_ddprun, "ddprun", *options, **variables)
     theirs = facts_of(cluster, torchrun.start, "torchrun", *options, **variables)
     assert [facts["CUDA_VISIBLE_DEVICES"] for facts in ours] == ["4", "7", "4"]
     assert [facts["arguments"] for facts in ours] == [["local=0"], ["local=1"], ["local=0"]]

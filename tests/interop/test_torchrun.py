@@ -5,8 +5,7 @@ import sys
 import textwrap
 
 import store_client
-
-from tests.support.cluster import BIN, Program
+from torchrun import start_ddprun
 
 LIMIT = 240  # for a run, each of whose workers imports PyTorch, which takes seconds
 
@@ -82,12 +81,9 @@ def test_ranks_within_roles_are_those_of_torchrun(cluster, torchrun):
         assert [agent.wait(LIMIT) for agent in agents] == [0, 0, 0]
         return sorted(re.findall("<(.*)>", "".join(agent.out() for agent in agents)))
 
-    def ddprun(cluster, name, arguments):
-        return Program(cluster, name, [BIN / "ddprun", *arguments])
-
     expected = told(torchrun.start, "torchrun")
     assert len(expected) == 5
-    assert told(ddprun, "ddprun") == expected
+    assert told(start_ddprun, "ddprun") == expected
 
 
 def test_a_lost_worker_is_restarted(cluster, torchrun):

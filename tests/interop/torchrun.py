@@ -11,9 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.cluster import LIMIT, environment_of, wait_for
+from tests.support.cluster import BIN, LIMIT, Program, environment_of, wait_for
 
 SERVER = Path(__file__).with_name("torchrun_server.py")
+
+
+def start_ddprun(cluster, name, arguments, environment=None):
+    """As `ForkServer.start` starts torchrun."""
+    return Program(cluster, name, [BIN / "ddprun", *arguments], environment=environment)
 
 
 class ForkServer:

@@ -8,8 +8,10 @@ for orders on a named pipe, so that a test decides when and how a worker ends.
 """
 
 import errno
+import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -79,6 +81,11 @@ def get(port, path):
     """Returns a daemon's HTTP response on this host: the status and the text."""
     with DIRECT.open(f"http://127.0.0.1:{port}{path}", timeout=LIMIT) as answer:
         return answer.status, answer.read().decode()
+
+
+def run_shown(port):
+    """What the daemon at this port of this host shows about its first run."""
+    return json.loads(get(port, "/api/v1/runs")[1])["runs"][0]
 
 
 def variables_of(pid):
@@ -256,6 +263,13 @@ class Cluster:
         return Program(self, name or "agent", line, prefix=host.prefix if host else (),
                        environment={**self.state_of(host), **(environment or {})}, **popen)
 
+    def worker_named(self, name):
+        """The command of a worker with a program of its own, by whose name its job is known."""
+        path = self.folder / name
+        if not path.exists():
+            shutil.copy(WORKER, path)
+        return ["--no-python", path]
+
     def state_of(self, host):
         """Each host has a disk of its own, though all have the same host name here."""
         return {"XDG_STATE_HOME": str(self.folder / f"state-{host.name}")} if host else {}
@@ -280,6 +294,9 @@ class Cluster:
             if kind is None or words[0] == kind:
                 found.append(Event(words[0], values))
         return found
+
+    def starts_of(self, node):
+        return [event for event in self.events("start") if event.node == node]
 
     def started(self, round_number, count, limit=None):
         """Waits until `count` workers of the round have started; returns them by rank."""

@@ -4,10 +4,15 @@ root only). A process that waits there is in state D.
 Unlike with a dead NFS server, a process that is blocked there can be killed.
 """
 
+import contextlib
 import ctypes
 import os
 import select
 import struct
+
+import pytest
+
+from tests.support.cluster import WORKER
 
 CLASS_CONTENT, CLOEXEC, NONBLOCK = 0x4, 0x1, 0x2
 MARK_ADD = 0x1
@@ -48,7 +53,7 @@ class ExecGate:
     def let_pass(self, limit):
         """Lets the next process pass, which must come within `limit` seconds."""
         if not select.select([self.handle], [], [], limit)[0]:
-            raise AssertionError(f"nobody came for the file within {limit:.0f} s")
+            raise AssertionError(f"no process came for the file within {limit:.0f} s")
         *_, opened, _ = EVENT.unpack(os.read(self.handle, EVENT.size))
         os.write(self.handle, struct.pack("=iI", opened, ALLOW))
         os.close(opened)
@@ -63,3 +68,25 @@ class ReadGate(ExecGate):
     """A process that reads from `path` waits for `let_pass`."""
 
     asks = ACCESS_PERM
+
+
+@contextlib.contextmanager
+def opened(kind, path):
+    """A gate of this kind at this file; the test is skipped if none can be had here."""
+    gate = kind(path)
+    try:
+        if gate.unavailable:
+            pytest.skip(gate.unavailable)
+        yield gate
+    finally:
+        gate.close()
+
+
+@contextlib.contextmanager
+def gated_worker(folder):
+    """A worker whose exec waits for the test each time, and the gate at which it waits."""
+    program = folder / "gated.sh"
+    program.write_text(f"#!/bin/bash\n. {WORKER}\n")
+    program.chmod(0o755)
+    with opened(ExecGate, program) as gate:
+        yield program, gate
