@@ -31,7 +31,7 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # Churn has at least ten thousand nodes. A filter that only excludes would include the hidden tests,
 # which are known to fail.
 SHORT = ["~churn*", "~[.known]"]
-FUZZ = "whatever a member is told*"  # takes longer than all the others
+FUZZ = "whatever an agent is told*"  # takes longer than all the others
 MEMORY_BYTES_MAX = 4 << 30
 # Unit tests leave nothing out, and each mutant meets the same schedules of the scaled families.
 EVERY_CASE = {"DDPRUN_TEST_EFFORT": "thorough", "DDPRUN_SEED": "1"}

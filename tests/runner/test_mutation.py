@@ -50,3 +50,12 @@ def test_each_equivalent_mutant_is_one_of_the_tree_and_has_its_reason():
     reasons = mutate.equivalents()
     assert not set(reasons) - {mutant.name for mutant in mutate.population(mutate.GLOBS)}
     assert not [name for name, reason in reasons.items() if not reason]
+
+
+@pytest.mark.parametrize("group, pattern", [("unit", judge.FUZZ),
+                                            *(("simulation", one) for one in judge.SHORT)])
+def test_each_choice_of_tests_names_one_that_is_there(group, pattern):
+    """Catch2 would run none, and find nothing wrong with that."""
+    sources = "".join((ROOT / name).read_text() for name in judge.sources_of(group))
+    wanted = pattern.removeprefix("~")
+    assert wanted in sources if "[" in wanted else f'TEST_CASE("{wanted.rstrip("*")}' in sources
