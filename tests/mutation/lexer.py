@@ -21,10 +21,10 @@ HEAD = re.compile(r"^(?:[A-Za-z_][^\n;=]*\(|\})", re.MULTILINE)
 NO_HEAD = re.compile(r"^(namespace|struct|class|enum|using|template|inline constexpr|constexpr)\b")
 
 # Texts for people do not count as behaviour: notes, and the values of which sentences consist.
-WORDING_CALLS = {"note", "DDPRUN_ASSERT"}
 WORDING = re.compile(
-    r"^(text|names|why\.text|value\.text|last_end|told_text|record\.text|daemon\.error|"
-    r"tether\.error|common\.leader_node)\s*(=|\+=|\.)"
+    r"^((out\.)?note(_refusal)?\(|DDPRUN_ASSERT\(|"
+    r"(text|names|why\.text|value\.text|record\.text|current\.last_end|"
+    r"current\.common\.leader_node)\s*(=|\+=|\.))"
 )
 # These change only speed or memory.
 IDLE = re.compile(r"\.reserve\(|^\[\[fallthrough\]\]")
@@ -197,8 +197,7 @@ class Source:
     def _mark_wording(self):
         for statement in self.statements:
             text = self.span(statement.first, statement.last)
-            is_call = self.tokens[statement.first].text in WORDING_CALLS
-            if is_call or WORDING.match(text) or IDLE.search(text):
+            if WORDING.match(text) or IDLE.search(text):
                 self._mark(statement.first, statement.last)
         # An `if` around nothing but wording decides only about wording.
         for index, token in enumerate(self.tokens):

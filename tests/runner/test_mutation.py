@@ -59,3 +59,8 @@ def test_each_choice_of_tests_names_one_that_is_there(group, pattern):
     sources = "".join((ROOT / name).read_text() for name in judge.sources_of(group))
     wanted = pattern.removeprefix("~")
     assert wanted in sources if "[" in wanted else f'TEST_CASE("{wanted.rstrip("*")}' in sources
+
+
+def test_no_mutant_changes_only_what_is_written_to_the_log():
+    lines = {mutant.line for mutant in mutate.population(mutate.GLOBS)}
+    assert not [line for line in lines if re.match(r"(out\.)?note(_refusal)?\(", line)]
