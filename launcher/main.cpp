@@ -210,6 +210,6 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ddprun: cannot go on: %s\n", error.what());
-    return 1;
+    return ddprun::failed_exit_code;
   }
 }

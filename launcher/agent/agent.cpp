@@ -5,6 +5,7 @@
 #include "launcher/evidence/evidence_keeper.hpp"
 #include "launcher/survivors/spawner_chain.hpp"
 #include "launcher/vault/node_vault.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/base/signals.hpp"
 #include "rendezvous/base/version.hpp"
@@ -148,7 +149,7 @@ int agent::run() {
     // finished job only because the reader of its log hung.
     finish_output();
   });
-  return exit_code_.value_or(1);
+  return exit_code_.value_or(failed_exit_code);
 }
 
 void agent::find_daemon() {
@@ -177,7 +178,7 @@ void agent::find_daemon() {
 }
 
 void agent::end_without_daemon(const daemon_place& where) {
-  say(note_level::error, where.problem);
+  say(note_level::error, "exit code " + std::to_string(where.exit_code) + ": " + where.problem);
   exit_code_ = where.exit_code;
   why_it_left_ = core::leave_reason::unmet;
   reporter_->tell_end_before_start(where.exit_code, where.problem);

@@ -15,6 +15,7 @@
 
 #include "launcher/agent/socket_thread.hpp"
 #include "launcher/cli/options.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/net/resolve.hpp"
 #include "rendezvous/server/server.hpp"
@@ -55,7 +56,7 @@ struct daemon_place {
   std::uint16_t port = 0;
   std::string problem = {};
   error_code error = {};
-  int exit_code = 1;
+  int exit_code = failed_exit_code;
 };
 
 class embedded_daemon {

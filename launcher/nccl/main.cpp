@@ -81,7 +81,7 @@ int serve(const launcher::nccl_id_options& options, const environment_map& envir
           std::FILE* answer) {
   std::string problem;
   const auto nccl = open_for(options, environment, problem);
-  if (!nccl) return say(answer, "problem", problem), 1;
+  if (!nccl) return say(answer, "problem", problem), failed_exit_code;
   say(answer, "version", std::to_string(nccl->version()));
   say(answer, "library", nccl->path());
   std::uint32_t count = options.count;
@@ -89,12 +89,12 @@ int serve(const launcher::nccl_id_options& options, const environment_map& envir
     const std::string line = read_line();
     if (line.empty()) return 0;  // the agent led no round
     const auto read = launcher::read_id_count(line);
-    if (!read) return say(answer, "problem", read.error().text), 1;
+    if (!read) return say(answer, "problem", read.error().text), failed_exit_code;
     count = *read;
   }
   for (std::uint32_t number = 0; number < count; ++number) {
     const auto id = nccl->make_id(problem);
-    if (!id) return say(answer, "problem", problem), 1;
+    if (!id) return say(answer, "problem", problem), failed_exit_code;
     if (number == 0) say(answer, "address", worker::address_of(*id));
     say(answer, "id", worker::nccl_id_text(*id));
   }

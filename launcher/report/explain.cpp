@@ -1,6 +1,7 @@
 #include "launcher/report/explain.hpp"
 
 #include "launcher/report/saved_log.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 
 #include <algorithm>
@@ -15,7 +16,6 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr int unreadable_exit_code = 2;  // the same as for a usage error
 constexpr const char* usage =
     "usage: ddprun explain FILE... | -\n\n"
     "Says why a job failed, from its saved log: of ddprun, torchrun, srun or kubectl; - is "
@@ -53,7 +53,7 @@ int read_lines(int fd, saved_log& log) {
 int explain(std::span<const char* const> files) {
   if (files.empty()) {
     std::fputs(usage, stderr);
-    return unreadable_exit_code;
+    return usage_exit_code;
   }
   if (const std::string_view word(files.front()); word == "--help" || word == "-h") {
     std::fputs(usage, stdout);
@@ -67,7 +67,7 @@ int explain(std::span<const char* const> files) {
     const int problem = opened ? read_lines(opened.get(), log) : errno;
     if (problem != 0) {
       std::fprintf(stderr, "ddprun explain: %s cannot be read: %s\n", file, std::strerror(problem));
-      return unreadable_exit_code;
+      return usage_exit_code;
     }
   }
   const auto lines = log.explain();
@@ -78,7 +78,7 @@ int explain(std::span<const char* const> files) {
       "nothing in these %llu lines looks like a failure: no exception, no known "
       "message\n",
       static_cast<unsigned long long>(log.lines()));
-  return 1;
+  return failed_exit_code;
 }
 
 }  // namespace ddprun::launcher

@@ -174,8 +174,9 @@ int serve(const daemon_options& options, const std::vector<int>& sockets, log::w
   };
   const std::size_t descriptors = net::raise_descriptor_limit();
   if (descriptors < descriptors_min) {
-    return fail(1, "the limit of open files is " + std::to_string(descriptors) + ", at least " +
-                       std::to_string(descriptors_min) + " are needed: raise it (ulimit -n)");
+    return fail(failed_exit_code, "the limit of open files is " + std::to_string(descriptors) +
+                                      ", at least " + std::to_string(descriptors_min) +
+                                      " are needed: raise it (ulimit -n)");
   }
   boost::asio::io_context io(1);
   std::string problem;
@@ -197,9 +198,9 @@ int serve(const daemon_options& options, const std::vector<int>& sockets, log::w
     io.stop();
   });
   const auto port = daemon.start(problem);
-  if (!port) return fail(1, problem);
+  if (!port) return fail(failed_exit_code, problem);
   if (!options.port_file.empty() && !write_port_file(options.port_file, *port, problem)) {
-    return fail(1, problem);
+    return fail(failed_exit_code, problem);
   }
   out.push(log::output_stream::output, "listening on port " + std::to_string(*port) + "\n");
   say_where(options, *port, !sockets.empty(), descriptors, folder);
@@ -247,6 +248,6 @@ int main(int argc, char** argv) {
     const std::vector<int> sockets = take_sockets(options, problem);
     return problem.empty() ? serve_with_log(options, sockets) : fail(1, problem);
   } catch (const std::exception& error) {
-    return fail(1, error.what());
+    return fail(failed_exit_code, error.what());
   }
 }

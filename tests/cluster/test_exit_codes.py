@@ -15,14 +15,43 @@ from tests.support.ports import free_port
 def test_the_table_and_the_help_have_the_codes_that_the_program_is_built_with():
     header = (pages.ROOT / "rendezvous/base/exit_codes.hpp").read_text()
     built_with = set(re.findall(r"_exit_code = (\d+);", header))
-    assert len(built_with) >= 4
-    built_with.add("1")  # exit_code_of() in core/messages/cause.cpp, for causes without a code
+    assert len(built_with) >= 5
     section = pages.LAUNCHER.read_text().split("## Exit codes", 1)[1].split("\n## ", 1)[0]
     assert set(re.findall(r"^\| (\d+) \|", section, re.M)) == built_with | {"0"}
     shown = subprocess.run([BIN / "ddprun", "--help"], capture_output=True, text=True, check=True)
     help_text = shown.stdout.split("Exit code:", 1)[1]
     assert set(re.findall(r"; (\d+) when|; (\d+) for", help_text)) == {
         (code, "") if code != "2" else ("", code) for code in built_with}
+
+
+def exit_of(program, *words, text=""):
+    return subprocess.run([BIN / program, *map(str, words)], input=text, capture_output=True,
+                          text=True, check=False).returncode
+
+
+def test_the_other_programs_exit_as_their_table_says(cluster, tmp_path):
+    section = pages.LAUNCHER.read_text().split("| the other programs |", 1)[1].split("\n\n", 1)[0]
+    programs = set(re.findall(r"^\| `([^`]+)` \|", section, re.M))
+    daemon = cluster.daemon()
+    seen = {
+        "ddprun doctor": [(0, exit_of("ddprun", "doctor", "--help")),
+                          (2, exit_of("ddprun", "doctor", "--no-such-option"))],
+        "ddprun explain": [(0, exit_of("ddprun", "explain", "-", text="CUDA out of memory\n")),
+                           (1, exit_of("ddprun", "explain", "-", text="all is well\n")),
+                           (2, exit_of("ddprun", "explain", tmp_path / "none")),
+                           (2, exit_of("ddprun", "explain"))],
+        "ddprun manifest": [(0, exit_of("ddprun", "manifest", "kubernetes", "--image=a:1",
+                                        "train.py")),
+                            (2, exit_of("ddprun", "manifest", "kubernetes", "train.py"))],
+        "ddprun-rendezvous": [(1, exit_of("ddprun-rendezvous", "--port", daemon.port,
+                                          "--state-dir=none")),
+                              (2, exit_of("ddprun-rendezvous", "--no-such-option"))],
+    }
+    daemon.kill(signal.SIGTERM)
+    assert daemon.wait() == 0
+    assert set(seen) == programs
+    for name, codes in seen.items():
+        assert all(code == wanted for wanted, code in codes), (name, codes)
 
 
 @pytest.mark.parametrize("words, code", [

@@ -206,6 +206,7 @@ def test_a_port_that_is_never_free_is_an_error(cluster):
         assert first.wait() == 1
     last = first.err().splitlines()[-1]
     assert f":{port}" in last and "Address already in use" in last, last
+    assert last.find("error: exit code 1: cannot listen on ") > 0, last
     assert "another node with --node-rank 0 on this host" in last, last
 
 

@@ -3,6 +3,7 @@
 #include "launcher/hosts/doctor/cluster_json.hpp"
 #include "launcher/hosts/doctor/pairs_table.hpp"
 #include "rendezvous/base/counted.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/version.hpp"
 
 #include <nlohmann/json.hpp>
@@ -109,7 +110,7 @@ std::string to_json(const findings& found, const std::string& node, const cluste
 }
 
 int exit_code_of(const findings& found) {
-  return count_of(found, health::error) > 0 ? 1 : 0;
+  return count_of(found, health::error) > 0 ? failed_exit_code : 0;
 }
 
 }  // namespace ddprun::launcher::doctor

@@ -21,9 +21,6 @@ enum class manifest_kind { job, jobset, trainjob, pytorchjob };
 // The agents' port and their health port in each pod.
 inline constexpr std::uint16_t rendezvous_port = 29400;
 inline constexpr std::uint16_t health_port = 29401;
-// The exit code of a pod that was told to go while the others go on: with 0 its index would count
-// as done, and no successor would be created.
-inline constexpr int drained_code = 143;
 
 struct manifest_request {
   manifest_kind kind = manifest_kind::job;

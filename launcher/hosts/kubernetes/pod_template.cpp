@@ -2,6 +2,7 @@
 
 #include "launcher/hosts/kubernetes/checked_values.hpp"
 #include "launcher/hosts/kubernetes/exit_rules.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 
 namespace ddprun::launcher::kubernetes {
 namespace {
@@ -164,7 +165,7 @@ std::vector<std::string> pod_arguments(const manifest_request& request, const po
                                                : request.workers_word));
   }
   words.push_back("--health-port=" + std::to_string(health_port));
-  words.push_back("--drain-exit-code=" + std::to_string(drained_code));
+  words.push_back("--drain-exit-code=" + std::to_string(drained_exit_code));
   words.insert(words.end(), request.options.begin(), request.options.end());
   words.push_back(request.program);
   words.insert(words.end(), request.arguments.begin(), request.arguments.end());

@@ -5,6 +5,7 @@
 #include "launcher/hosts/ssh/exported.hpp"
 #include "launcher/hosts/ssh/start_rules.hpp"
 #include "rendezvous/base/counted.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/cli/command_line.hpp"
 #include "rendezvous/core/messages/settings_table.hpp"
 

@@ -33,8 +33,6 @@ namespace ddprun::launcher::ssh {
 inline constexpr std::size_t connecting_max = 64;
 inline constexpr duration first_pause = std::chrono::milliseconds(250);
 inline constexpr duration pause_max = std::chrono::seconds(5);
-// The exit code of agents that leave in order on SIGTERM, if the user has set none.
-inline constexpr int drained_exit_code = 143;
 
 enum class stage { waiting, connecting, running, over, failed };
 

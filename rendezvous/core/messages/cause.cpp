@@ -1,5 +1,6 @@
 #include "rendezvous/core/messages/cause.hpp"
 
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/signals.hpp"
 
 #include <algorithm>
@@ -137,23 +138,23 @@ std::string describe(const cause& value) {
 }
 
 int exit_code_of(const cause& value) {
-  if (value.was_failing) return 1;  // as after an exception in Python
+  if (value.was_failing) return failed_exit_code;  // as after an exception in Python
   switch (value.kind) {
     case cause_class::exit:
       // A peer may name any code, but a failed run never exits with 0.
-      return value.code > 0 && value.code < 256 ? value.code : 1;
+      return value.code > 0 && value.code < 256 ? value.code : failed_exit_code;
     case cause_class::signal:
     case cause_class::drain:
     case cause_class::operator_stop:
       if (value.code > 0 && value.code < 128) return exit_code_of_signal(value.code);
-      return value.kind == cause_class::signal ? 1 : exit_code_of_signal(SIGTERM);
+      return value.kind == cause_class::signal ? failed_exit_code : exit_code_of_signal(SIGTERM);
     case cause_class::start:
     case cause_class::hung:
     case cause_class::health:
     case cause_class::node_lost:
-      return 1;
+      return failed_exit_code;
   }
-  return 1;
+  return failed_exit_code;
 }
 
 bool is_charged_as_restart(cause_class kind) {

@@ -21,6 +21,7 @@
 
 #include "rendezvous/base/counted.hpp"
 #include "rendezvous/base/error.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/name_text.hpp"
 #include "rendezvous/core/run/run_state.hpp"
 
@@ -161,7 +162,7 @@ void run::state::end_lost_instance() {
   if (const std::optional<due_end> due = persisted.record()->due) {
     return close(due->how.exit_code, std::nullopt, due->how.text);
   }
-  close(1, std::nullopt,
+  close(failed_exit_code, std::nullopt,
         "lost: the rendezvous daemon was started again, and no node of this run has come back "
         "within " +
             to_text(persisted.record()->lost_after));
