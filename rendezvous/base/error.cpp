@@ -72,7 +72,8 @@ bool is_system_error(const error_code& error, int number) noexcept {
 }
 
 void assertion_failed(const char* expression, const char* file, int line) noexcept {
-  std::fprintf(stderr, "ddprun: broken rule in the program: %s (%s:%d)\n", expression, file, line);
+  std::fprintf(stderr, "ddprun: internal error, please report it: %s (%s:%d)\n", expression, file,
+               line);
   std::abort();
 }
 

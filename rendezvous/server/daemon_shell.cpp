@@ -95,7 +95,10 @@ void daemon_shell::hear_of_journal(const std::string& problem) {
     say_of_journal(note_level::info,
                    "the journal is writable again: decisions are persisted again");
   } else {
-    say_of_journal(note_level::error, problem + "; until then decisions are kept in memory only");
+    say_of_journal(note_level::error,
+                   problem +
+                       "; until it can be written again, decisions are kept in memory only, "
+                       "and are lost if this daemon ends");
   }
   journal_problem_ = problem;
 }
@@ -103,7 +106,9 @@ void daemon_shell::hear_of_journal(const std::string& problem) {
 void daemon_shell::go_on_without_journal(const std::string& problem) {
   say_of_journal(
       note_level::error,
-      problem + "; decisions are kept in memory only until this daemon is started again");
+      problem +
+          "; decisions are kept in memory only, and are lost if this daemon ends: repair "
+          "that, and start it again to persist them");
   journal_problem_ = problem;
 }
 
@@ -249,7 +254,8 @@ time_point daemon_shell::moment() {
   const std::optional<duration> late = lateness_.notice(now);
   if (!late) return now;
   log(*late < lateness_worth_a_line ? note_level::debug : note_level::warning,
-      "this daemon stood still for " + to_text(*late) + ": all deadlines move by as much");
+      "this daemon did not run for " + to_text(*late) +
+          " (was it suspended, or is the machine overloaded?): all deadlines are extended by that");
   step_at(now, core::loop_was_late{*late});
   return now;
 }

@@ -247,7 +247,7 @@ def test_an_agent_may_end_as_it_was_told_to(tmp_path, told, code, is_wrong):
 
 
 def test_what_no_program_may_say():
-    assert BROKEN.search("ddprun: broken rule in the program: slot < size (rendezvous/x.cpp:3)")
+    assert BROKEN.search("ddprun: internal error, please report it: slot < size (a/x.cpp:3)")
     assert BROKEN.search("terminate called after throwing an instance of 'std::bad_alloc'")
     assert BROKEN.search("==1==ERROR: AddressSanitizer: heap-use-after-free")
     assert not BROKEN.search("ddprun node-a 05:30:36.446: error: exit code 130: node-a: stopped by "

@@ -120,7 +120,7 @@ def test_a_hosting_agent_is_started_again_while_another_node_is_cut_off(cluster,
     host.wait()
     again = cluster.agent("again", endpoint=endpoint, nnodes="1:2", host=hosts[0], conf=conf)
     first_start(cluster, "again", [event for event in old if event.node == "node-1"])
-    again.says("waiting until the workers of an earlier life of this run must be gone, "
+    again.says("waiting until the workers from an earlier start of this run must have ended, "
                "or until node-0 and node-1 are back")
     hosts[1].heal()
     other.says("this node waits as a spare: round 17")

@@ -198,7 +198,8 @@ def test_a_disk_that_is_full_holds_up_nothing(cluster):
                 pass
         cluster.order(0, "exit 3")
         cluster.started(2, 1)
-        daemon.says(r"cannot write .*journal.sqlite: .*; until then decisions are kept in")
+        daemon.says(r"cannot write .*journal.sqlite: .*; until it can be written again, decisions "
+                    r"are kept in memory only, and are lost if this daemon ends")
         assert "kept in memory only" in get(daemon.port, "/healthz")[1]
         filler.unlink()
         daemon.says("the journal is writable again")

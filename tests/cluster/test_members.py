@@ -58,7 +58,7 @@ def test_a_node_beyond_max_is_refused(cluster):
     b = cluster.agent("node-b", endpoint=endpoint)
     assert b.wait() == 78
     assert "--spares" in b.err(), b.err()
-    assert "this id is in use: choose another with --rdzv-id" in b.err(), b.err()
+    assert "give it another --rdzv-id, because this one is in use" in b.err(), b.err()
     cluster.finish(1)
     assert a.wait() == 0
 

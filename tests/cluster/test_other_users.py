@@ -170,8 +170,8 @@ def test_a_job_of_another_user_outlives_a_daemon_that_refuses_it(cluster):
         allowing.kill()
         allowing.wait()
         refusing = cluster.daemon(port, "--state-dir=none")
-        agent.says("may not decide: this port of uid 0 accepts no agents of other users of its "
-                   "host")
+        agent.says("turned this node away: this port of uid 0 accepts no agents of other users of "
+                   "its host")
         refusing.kill()
         refusing.wait()
         assert agent.running() and "refused this node" not in agent.err()

@@ -25,8 +25,8 @@ def test_a_crash_at_the_start_ends_the_job_when_it_comes_again(cluster, workers)
     text = agent.err()
     assert "attempt 1" in agent.out() and "attempt 2" not in agent.out()
     assert re.search(r"next: restart 1 of 3\n", text), text
-    assert re.search(r"the run ends: gave up after 1 of 3 restarts: the same failure came within "
-                     r"1?\d s of the start twice in a row; restarting does not help "
+    assert re.search(r"the run ends: gave up after 1 of 3 restarts: the same failure occurred "
+                     r"within 1?\d s of the start, twice in a row; restarting does not help "
                      r"\(use --max-quick-failures=0 to restart anyway\)", text), text
     cluster.nothing_left()
 

@@ -15,8 +15,8 @@ from tests.support.chaos_watch import stat_of
 from tests.support.cluster import LOST_SOON, NONE_IS_LOST, wait_for
 from tests.support.ports import free_port
 
-STRIKE = "ddprun guardian: the agent has stood still for its isolation limit; killed 1 worker "
-WHY = "this ddprun stood still"
+STRIKE = "ddprun guardian: the agent did not run for longer than isolation_limit; killed 1 worker "
+WHY = "this ddprun was suspended"
 
 
 def lives(pid):

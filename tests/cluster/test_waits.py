@@ -98,8 +98,10 @@ def test_another_run_that_gathers_at_the_same_daemon_is_hinted_at(cluster):
     common = dict(endpoint=f"127.0.0.1:{daemon.port}", nnodes=2)
     a = cluster.agent("node-a", run="job04", **common)
     b = cluster.agent("node-b", run="job05", **common)
-    a.says(r"another run gathers here: job05 \(1 node\): same --rdzv-id\?")
-    b.says(r"another run gathers here: job04 \(1 node\): same --rdzv-id\?")
+    a.says(r"another run waits for nodes at this endpoint: job05 \(1 node\): was the same "
+           r"--rdzv-id meant\?")
+    b.says(r"another run waits for nodes at this endpoint: job04 \(1 node\): was the same "
+           r"--rdzv-id meant\?")
     c = cluster.agent("node-c", run="job04", **common)
     cluster.finish(2)
     assert (a.wait(), c.wait()) == (0, 0)

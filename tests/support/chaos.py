@@ -21,7 +21,7 @@ from tests.support.cluster import LIMIT, ROOT, Cluster
 from tests.support.ports import free_port
 
 WORKER = ROOT / "tests" / "support" / "chaos_worker.sh"
-BROKEN = re.compile(r"broken rule in the program|cannot go on|terminate called|Sanitizer|"
+BROKEN = re.compile(r"ddprun: internal error|cannot go on|terminate called|Sanitizer|"
                     r"runtime error|[Aa]ssertion|internal error|core dumped|std::")
 
 

@@ -53,7 +53,7 @@ std::string lost_daemon_text(const daemon_search& search, const timers& timing, 
   const std::string what = "for a daemon to answer there again";
   const std::string itself =
       may_host ? "; if none has come in " + to_text(timing.reconnect_grace) +
-                     " (reconnect_grace), this agent opens one, as it is on that host"
+                     " (reconnect_grace), this agent starts one, because it runs on that host"
                : "";
   if (const auto end = search.workers_end; end && *end > search.real_now) {
     return text + "the workers run on, and this node waits " + what + ", " +
@@ -91,7 +91,8 @@ std::string tether_failure_text(const daemon_link& daemon, const local_round& lo
          " from " + or_else(daemon.own_address(), "this node") + ", tried for " +
          // The limit is that of reach_deadline() in leases.cpp.
          to_text(timing.start_timeout / 2) +
-         "; the last try: " + or_else(local.tether.error(), "no answer");
+         "; the last try: " + or_else(local.tether.error(), "no answer") +
+         "; check for a firewall between the two (ddprun doctor)";
 }
 
 std::string isolation_text(const daemon_link& daemon, const local_round& local,
@@ -105,19 +106,19 @@ std::string isolation_text(const daemon_link& daemon, const local_round& local,
     text += "; the leader " + local.assignment()->leader_node + ": " +
             or_else(local.tether.error(), "no answer");
   } else if (local.group_world_size() > 1) {
-    text += "; the leader is this node, and holds the tethers of " +
-            std::to_string(local.held.open()) + " of " +
-            std::to_string(local.group_world_size() - 1) + " members";
+    text += "; this node is the leader, and " + std::to_string(local.held.open()) + " of the " +
+            counted(local.group_world_size() - 1, "other node") +
+            (local.held.open() == 1 ? " is" : " are") + " connected to it";
   }
   return text + ")";
 }
 
 std::string stood_still_text(const timers& timing) {
-  return "this ddprun stood still (SIGSTOP, Ctrl-Z, a debugger, a disk that hangs) until the "
-         "lease of its node had run out (isolation_limit " +
+  return "this ddprun was suspended (by SIGSTOP, Ctrl-Z, a debugger or a hanging disk) for longer "
+         "than isolation_limit (" +
          to_text(timing.isolation_limit) +
-         "): its guardian has killed the workers, so that workers of two rounds never run at "
-         "once; it joins again";
+         "): its guardian process has killed the workers, so that workers of two rounds never run "
+         "at once; this node joins the run again";
 }
 
 std::string orphan_text(const daemon_link& daemon, const local_round& local,
@@ -125,8 +126,8 @@ std::string orphan_text(const daemon_link& daemon, const local_round& local,
                         const machine_clock& clock) {
   return "there has been no rendezvous daemon at " + endpoints + " for " +
          to_text(clock.real_now() - daemon.leased_from().value_or(clock.real(local.began()))) +
-         ": the workers are ended, as after " + to_text(timing.orphan_limit) +
-         " (orphan_limit) a round may start without this node; the last try: " +
+         ": the workers are ended, because after " + to_text(timing.orphan_limit) +
+         " (orphan_limit) the other nodes may start a round without this one; the last try: " +
          or_else(daemon.error(), "no answer");
 }
 
@@ -170,12 +171,12 @@ std::string why_text(const agent_options& options, std::size_t endpoint_index,
       text = of_round + ": opening the job store for " + counted(local.group_world_size(), "node");
       break;
     case member_phase::assigned:
-      text =
-          of_round + ": " +
-          (local.is_leader() ? "waiting for the rendezvous daemon's order before the workers start"
-                             : "dialling the leader " + local.assignment()->leader_node + " at " +
-                                   host_and_port(local.assignment()->master_address,
-                                                 local.assignment()->tether_port));
+      text = of_round + ": " +
+             (local.is_leader()
+                  ? "waiting for the rendezvous daemon's order before the workers start"
+                  : "connecting to the leader " + local.assignment()->leader_node + " at " +
+                        host_and_port(local.assignment()->master_address,
+                                      local.assignment()->tether_port));
       break;
     case member_phase::starting:
     case member_phase::running:
@@ -188,7 +189,7 @@ std::string why_text(const agent_options& options, std::size_t endpoint_index,
              or_else(newest.text(), "waiting for the other nodes");
       break;
     case member_phase::failed:
-      text = of_round + ": failed here; waiting for the rendezvous daemon's stop";
+      text = of_round + ": failed here; waiting for the rendezvous daemon to stop the round";
       break;
     case member_phase::stopping:
       text = of_round + ": " + (local.workers.are_killed() ? "killing " : "stopping ") +

@@ -79,7 +79,7 @@ void agent::state::welcomed_by(const welcome& message) {
     return;
   }
   if (const std::string problem = problem_of(message); !problem.empty()) {
-    drop_daemon("its welcome cannot be used: " + problem);
+    drop_daemon("its answer is invalid: " + problem);
     return;
   }
   newest.enter_epoch(message.epoch);
@@ -151,7 +151,7 @@ void agent::state::refused_by(const refused& message) {
 void agent::state::turned_away_by(const not_primary& message) {
   if (!has_been_turned_away) {
     note(note_level::info, "the rendezvous daemon at " + endpoints_text +
-                               " may not decide: " + message.text + "; trying the next");
+                               " turned this node away: " + message.text + "; trying again");
   }
   has_been_turned_away = true;
   drop_daemon(message.text, newest.epoch() != 0);
@@ -217,7 +217,7 @@ daemon_search agent::state::search() const {
 void agent::state::on_daemon_silent() {
   drop_daemon(daemon.is_in_session()
                   ? "nothing was heard for " + to_text(silence_limit(timing))
-                  : "connected, but there was no welcome for " + to_text(silence_limit(timing)));
+                  : "connected, but it has not answered for " + to_text(silence_limit(timing)));
 }
 
 void agent::state::on_no_daemon() {

@@ -147,12 +147,12 @@ bool daemon::has_room(const agent_said& event, const hello& greeting) const {
 }
 
 void daemon::send_on(const agent_said& event, const hello& greeting) {
-  const std::string epochs = "its epoch is " + std::to_string(options_.epoch) + ", and " +
-                             greeting.node + " has heard of " +
-                             std::to_string(greeting.state.epoch);
-  note_some(refusals_, note_level::warning,
-            "node " + greeting.node + " of run " + greeting.run_id + " (" + event.peer_address +
-                ") has a newer daemon than this one: " + epochs);
+  const std::string epochs = greeting.node + " has already been served by a newer daemon (epoch " +
+                             std::to_string(greeting.state.epoch) + ") than this one (epoch " +
+                             std::to_string(options_.epoch) + ")";
+  note_some(
+      refusals_, note_level::warning,
+      "turned a node of run " + greeting.run_id + " (" + event.peer_address + ") away: " + epochs);
   effects_->push_back(
       send_to_agent{event.connection, std::make_shared<const daemon_message>(not_primary{epochs})});
   effects_->push_back(disconnect_agent{event.connection});

@@ -391,7 +391,8 @@ void run::state::lose_ending() {
       broken.push_back(&who);
   }
   for (node* const who : broken) {
-    out.note(note_level::error, who->label() + " was told to end its workers and has not");
+    out.note(note_level::error,
+             who->label() + " was told to end its workers and has not done so: it counts as lost");
     lose(*who, false, "does not end its workers");
   }
 }
@@ -482,7 +483,7 @@ std::string stale_reason(const current_instance& current, const stale_workers& s
   std::string who;
   if (!stale.ending().empty()) who = " of " + nodes.at(stale.ending().begin()->first).label();
   std::string text =
-      "; waiting until the workers" + who + " of an earlier life of this run must be gone";
+      "; waiting until the workers" + who + " from an earlier start of this run must have ended";
   const std::optional<machine_time> remembered = persisted.living_until();
   const leftovers* const known = sole_stale(stale, closed, clock);
   const members_by_name* missing = known == nullptr ? nullptr : &known->members;
@@ -572,8 +573,8 @@ void run::state::make_way_for(const hello& newcomer) {
 // for.
 void leave_other_job(stale_workers& stale, closed_instances& closed, round_numbers& rounds,
                      outbox& out, const std::optional<started_job>& before) {
-  out.note(note_level::info,
-           "a new job begins; what " + as_another(before) + " has left no longer counts");
+  out.note(note_level::info, "a new job begins: workers that " + as_another(before) +
+                                 " may have left are not waited for");
   stale.drop_lost();
   closed.forget_living();
   rounds.drop_floor();

@@ -146,8 +146,8 @@ void run::state::begin_instance(const node& opener) {
   current.is_found = true;
   out.note(note_level::info,
            "none of its nodes has come back: the run goes on from what was persisted, with " +
-               counted(current.budget.restarts_used(), "restart") + " used and rounds above " +
-               std::to_string(rounds.floor()));
+               counted(current.budget.restarts_used(), "restart") +
+               " used and round numbers above " + std::to_string(rounds.floor()));
 }
 
 timer_moment lost_instance_at(const current_instance& current, const persisted_run& persisted,

@@ -112,7 +112,7 @@ void run::state::claim(node& who) {
     claims.reopen(now + std::max(given.recovery_window, given.reconnect_grace));
     out.note(note_level::info,
              who.label() + " runs round " + std::to_string(who.state.round) +
-                 ", which this daemon does not know: waiting for the other nodes of it");
+                 ", of which this daemon has no record: waiting for its other nodes");
     waiting.change();
   }
   // Checked only when all members could be here, so that n hellos do not cost n * n.
@@ -384,7 +384,7 @@ void keep_round(entered_phase& phase, current_instance& current, round_numbers& 
   enter(phase, waiting, now, run_phase::running);
   memberships.start_until(now + timing_of(current, groups).start_timeout);
   out.note(note_level::info,
-           "round " + std::to_string(rounds.newest()) + " is kept: all its nodes run it");
+           "round " + std::to_string(rounds.newest()) + " goes on: all its nodes are back");
   for (const membership& one : memberships) {
     ddprun::desired value = base_desired(current, rounds, out, desired_phase::run);
     value.assignment = assignment_of(current, one);

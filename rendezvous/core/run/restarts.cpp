@@ -130,11 +130,11 @@ std::string why_it_gives_up(const current_instance& current) {
     text += " after " + std::to_string(made) + " of " +
             counted(current.settings->restarts_max, "restart");
   }
-  text += quick.alike() == 1 ? ": it came"
-          : quick.are_same() ? ": the same failure came"
+  text += quick.alike() == 1 ? ": the round failed"
+          : quick.are_same() ? ": the same failure occurred"
                              : ": all ranks failed";
   text += " within " + to_text(quick.within()) + " of the start";
-  if (quick.alike() != 1) text += " " + times(quick.alike()) + " in a row";
+  if (quick.alike() != 1) text += ", " + times(quick.alike()) + " in a row";
   return text + "; restarting does not help (use --max-quick-failures=0 to restart anyway)";
 }
 
@@ -525,7 +525,7 @@ std::string why_it_ends(const std::optional<cause>& why, const std::string& text
   const std::string said = describe(*why);
   if (!text.starts_with(said)) return text;
   if (text.size() > said.size() + 2) return text.substr(said.size() + 2);
-  return is_charged_as_restart(why->kind) ? "no restart was asked for (--max-restarts)"
+  return is_charged_as_restart(why->kind) ? "--max-restarts is 0, so nothing is restarted"
                                           : "the run ends";
 }
 

@@ -199,8 +199,8 @@ bool run::state::waits_for_cause() {
   if (phase.cause_grace().is_over(now)) return false;
   if (!phase.cause_grace().has_begun()) {
     out.note(note_level::info, describe(*causes.get()) +
-                                   ": that follows from another failure, which " + to_text(limit) +
-                                   " are left to be told");
+                                   ": this follows from another failure; waiting up to " +
+                                   to_text(limit) + " for that one to be reported (failure_grace)");
     waiting.change();
   }
   phase.cause_grace().begin(now, limit);
@@ -269,8 +269,9 @@ void run::state::on_start_timeout() {
   const member_phase reached =
       phase == run_phase::preparing ? member_phase::preparing : late->phase();
   why.text = "has not started within " + to_text(timing_of(current, groups).start_timeout) +
-             ", is still " + std::string(to_string(reached));
-  if (others != 0) why.text += "; so are " + std::to_string(others) + " more nodes";
+             " (start_timeout), is still " + std::string(to_string(reached));
+  if (others != 0)
+    why.text += (others == 1 ? "; so is " : "; so are ") + counted(others, "more node");
   causes.add(why, real_now);
   end_round(&*causes.get(), timing_of(current, groups).stop_grace, describe(why));
 }

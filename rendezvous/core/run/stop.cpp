@@ -127,12 +127,13 @@ void run::state::on_stop_overdue() {
     recount(counts(), member);
     const std::string after = to_text(stop.patience()) + " after it was told to";
     if (one.has_acknowledged()) {
-      out.note(note_level::error,
-               member.label() + " still stops its workers " + after + ": going on without it");
+      out.note(note_level::error, member.label() + " has not ended its workers " + after +
+                                      ": the run goes on without it");
       mark_ended(one);
     } else {
       out.note(note_level::error, member.label() + " has not begun to stop its workers " + after +
-                                      ": counted as lost, and not answered until it does");
+                                      ": it counts as lost, and its heartbeats are not "
+                                      "acknowledged until it does");
       memberships.set_unacked(one, true);
       member.obedience = obedience::ignores;
       mark_unreachable(one);
@@ -380,8 +381,9 @@ void acknowledge(wait_message& waiting, round_memberships& memberships, round_st
 void fence(const headcount& counts, const current_instance& current, round_numbers& rounds,
            outbox& out, node& who) {
   if (who.node_state != node_state::fenced) {
-    out.note(note_level::warning, who.label() + " came back in round " +
-                                      std::to_string(who.state.round) + ", which is over: fenced");
+    out.note(note_level::warning, who.label() + " came back with round " +
+                                      std::to_string(who.state.round) +
+                                      ", which is over: it is told to kill its workers");
   }
   who.node_state = node_state::fenced;
   recount(counts, who);

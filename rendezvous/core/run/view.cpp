@@ -60,12 +60,13 @@ std::string gathering_reason(const run_options& options, const entered_phase& ph
                              const gathering& groups, const wait_message& waiting,
                              const machine_clock& clock) {
   if (claims.has_claimants()) {
-    return "nodes that run a round have come, and this daemon does not know it: waiting for the "
-           "others of that round" +
+    return "nodes have come that are in a round of which this daemon has no record: waiting for "
+           "the other nodes of that round" +
            here_text(groups);
   }
   if (is_recovering(phase, claims)) {
-    return "the daemon has just started and waits for nodes that may still run this run" +
+    return "the daemon has just started and waits for nodes that may still have workers of this "
+           "run" +
            here_text(groups);
   }
   if (groups.empty()) return "waiting for nodes; none is here";
@@ -99,7 +100,7 @@ std::string gathering_reason(const run_options& options, const entered_phase& ph
   if (const roster::orders& stuck = nodes.stuck(); !stuck.empty()) {
     const node& first = nodes.at(*stuck.begin());
     text += "; " + first.label() +
-            (first.obedience == obedience::ignores ? " has not obeyed its last order"
+            (first.obedience == obedience::ignores ? " has not begun to stop its workers as told"
                                                    : " has workers that do not end");
     if (stuck.size() > 1) text += " (and " + std::to_string(stuck.size() - 1) + " more nodes)";
   }
@@ -129,9 +130,10 @@ std::string stopping_reason(const current_instance& current, const round_numbers
   if (!all_reached_are_down) return head + ", waiting for " + names;
   if (!stop.has_let_go()) {
     return head + "; no node of it can be reached, so its workers may still run: " + names +
-           "; waiting for one of them to come back, or for " + to_text(timing.orphan_limit);
+           "; waiting until one of them comes back, or for " + to_text(timing.orphan_limit) +
+           " (orphan_limit)";
   }
-  return head + "; " + names + " cannot be reached: waiting until its workers must be gone";
+  return head + "; " + names + " cannot be reached: waiting until its workers must have ended";
 }
 
 // Without durations: the text is shared by all who wait, and sent again only when it changes.
@@ -148,7 +150,8 @@ std::string run::state::reason() const {
       }
       if (settle.is_for_messages())
         return "waiting to hear from nodes that were silent" + here_text(groups);
-      return "waiting for quiet after: " + current.last_end + here_text(groups);
+      return "waiting a moment in case more nodes are lost or join (settle), after: " +
+             current.last_end + here_text(groups);
     case run_phase::preparing:
       if (is_prepared(current, rounds, memberships) && !is_recorded()) {
         return "round " + std::to_string(rounds.newest()) +
@@ -161,7 +164,8 @@ std::string run::state::reason() const {
                                counted(memberships.size(), "node") + " and " +
                                counted(current.common.world_size, "worker");
       if (memberships.running() < memberships.size()) {
-        return head + " starts: " + std::to_string(memberships.running()) + " nodes run";
+        return head + " starts; running on " + std::to_string(memberships.running()) + " of " +
+               counted(memberships.size(), "node");
       }
       if (memberships.succeeded() == 0) return head + " runs";
       std::string text = head + " runs; " + std::to_string(memberships.succeeded()) +
@@ -190,7 +194,7 @@ std::string run::why(time_point real_now) const {
   const machine_time now = self.clock.own(real_now);
   if (self.phase == run_phase::gathering && !self.current.is_decided() && self.nodes.empty()) {
     if (!self.persisted.is_there()) return "no node has joined";
-    return "it was active when the last daemon ended; no node has come back yet";
+    return "this run was active when the last daemon ended; no node has come back yet";
   }
   std::string text = self.reason();
   const auto gone = self.current.gone.told(real_now);

@@ -206,8 +206,7 @@ std::string full_text(const current_instance& current, const std::optional<start
   return "is full: " + counted(current.settings->nodes_max, "node") +
          (spares == 0 ? "" : " and " + counted(spares, "spare")) + (all == 1 ? " is" : " are") +
          " here; " + where_another(newcomer, current.job) +
-         ", this id is in use: choose another with --rdzv-id; else ask for more nodes with "
-         "--nnodes or "
+         ", give it another --rdzv-id, because this one is in use; otherwise raise --nnodes or "
          "--spares";
 }
 
@@ -268,8 +267,8 @@ void run::state::handle(const neighbour_seen& event) {
 // "; another run gathers here: job05 (1 node): same --rdzv-id?".
 std::string neighbour_text(const neighbour_seen& neighbour) {
   if (neighbour.run_id.empty()) return {};
-  return "; another run gathers here: " + neighbour.run_id + " (" +
-         counted(neighbour.nodes, "node") + "): same --rdzv-id?";
+  return "; another run waits for nodes at this endpoint: " + neighbour.run_id + " (" +
+         counted(neighbour.nodes, "node") + "): was the same --rdzv-id meant?";
 }
 
 std::shared_ptr<const daemon_message> wait_message::message_after(std::uint64_t told_seq,

@@ -61,8 +61,8 @@ TEST_CASE("a journal that cannot be opened is done without, which everybody is t
   fixture f(without(false));
   REQUIRE_FALSE(f.log.empty());
   CHECK(f.log.front() ==
-        "cannot open /x: No space left on device; decisions are kept in memory only until "
-        "this daemon is started again");
+        "cannot open /x: No space left on device; decisions are kept in memory only, and are lost "
+        "if this daemon ends: repair that, and start it again to persist them");
   raw_peer one(f.io, f.port);
   one.say(numbered_hello_line('1'));
   REQUIRE(f.hears(one, R"("phase":"prepare")"));

@@ -322,6 +322,10 @@ TEST_CASE("a leader that misses one member of its round has no lease") {
   while (!story.did<kill_workers>() && story.now() < answered + 30s)
     story.pass(10ms);
   CHECK(story.now() <= answered + story.timing.isolation_limit);
+  const auto notes = story.all<agent_note>();
+  REQUIRE_FALSE(notes.empty());
+  CHECK(notes.back().text.ends_with(
+      "; this node is the leader, and 1 of the 2 other nodes is connected to it)"));
 }
 
 TEST_CASE("beats of members whose workers have succeeded keep no leader that has") {

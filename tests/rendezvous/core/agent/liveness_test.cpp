@@ -88,7 +88,9 @@ TEST_CASE("no lease lasts until orphan_limit without a daemon") {
   story.connect();
   REQUIRE_FALSE(story.sent.causes.empty());
   CHECK(story.sent.causes[0].kind == cause_class::node_lost);
-  CHECK(story.sent.causes[0].text.find("no rendezvous daemon at") != std::string::npos);
+  CHECK(story.sent.causes[0].text.find(
+            ": the workers are ended, because after 10 min (orphan_limit) the other nodes may "
+            "start a round without this one; the last try: ") != std::string::npos);
 }
 
 TEST_CASE("a short orphan_limit leaves no more grace than fits into it") {

@@ -94,12 +94,12 @@ TEST_CASE("a node that loses the daemon says at once how long it waits, and what
   host.lose_daemon("End of file");
   CHECK(last_note(host).ends_with(
       ", 9 min at most; then they are ended; if none has come in 2 s (reconnect_grace), this "
-      "agent opens one, as it is on that host"));
+      "agent starts one, because it runs on that host"));
   agent_story leaves(options);
   leaves.run_as_member();
   leaves.tell(signal_received{SIGTERM});
   leaves.lose_daemon("End of file");
-  CHECK(last_note(leaves).find("opens one") == std::string::npos);
+  CHECK(last_note(leaves).find("starts one") == std::string::npos);
   agent_story idle;
   idle.connect();
   idle.lose_daemon("End of file");

@@ -187,7 +187,7 @@ TEST_CASE("a connection without a welcome is another service's: it is dropped an
   story.pass(story.timing.isolation_limit);
   CHECK(story.did<disconnect_daemon>());
   CHECK(story.did<connect_daemon>());
-  CHECK_THAT(story.machine().why(story.now()), Contains("there was no welcome"));
+  CHECK_THAT(story.machine().why(story.now()), Contains("it has not answered for"));
 }
 
 TEST_CASE("a daemon that falls silent is dialled again") {

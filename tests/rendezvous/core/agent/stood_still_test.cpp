@@ -63,6 +63,9 @@ TEST_CASE("workers that the guardian has killed end as after an isolation") {
   CHECK(story.machine().phase() == member_phase::stopped);
   REQUIRE_FALSE(story.sent.causes.empty());
   CHECK(story.sent.causes.front().kind == cause_class::node_lost);
+  CHECK(story.sent.causes.front().text.starts_with(
+      "this ddprun was suspended (by SIGSTOP, Ctrl-Z, a debugger or a hanging disk) for longer "
+      "than isolation_limit (8 s): its guardian process has killed the workers"));
   for (const cause& each : story.sent.causes)
     CHECK(each.by_our_stop);
 }

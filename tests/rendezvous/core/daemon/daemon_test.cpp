@@ -115,13 +115,13 @@ TEST_CASE("a node that waits hears of another run that gathers here, at its next
   CHECK(beat(first) == "waiting for 1 of 2 nodes; here: n1 (1 worker)");
   const connection_id other = story.join("job05", 2);
   const std::string seen_by_other =
-      "waiting for 1 of 2 nodes; here: n2 (1 worker); another run "
-      "gathers here: job04 (1 node): same --rdzv-id?";
+      "waiting for 1 of 2 nodes; here: n2 (1 worker); another run waits for nodes at this "
+      "endpoint: job04 (1 node): was the same --rdzv-id meant?";
   CHECK(beat(other) == seen_by_other);
   beat(first);
   CHECK(beat(first) ==
-        "waiting for 1 of 2 nodes; here: n1 (1 worker); another run gathers here: "
-        "job05 (1 node): same --rdzv-id?");
+        "waiting for 1 of 2 nodes; here: n1 (1 worker); another run waits for nodes at this "
+        "endpoint: job05 (1 node): was the same --rdzv-id meant?");
 
   // A run that has all its nodes cannot explain which ones another run lacks.
   story.join("job05", 2);
@@ -313,7 +313,8 @@ TEST_CASE("an agent that has obeyed a newer daemon is sent on, and changes nothi
   greeting.settings.timing = timers_for(60s);
   greeting.state.epoch = 3;
   story.say(77, greeting);
-  CHECK(story.sent_on.at(77) == "its epoch is 2, and late has heard of 3");
+  CHECK(story.sent_on.at(77) ==
+        "late has already been served by a newer daemon (epoch 3) than this one (epoch 2)");
   CHECK(story.closed.contains(77));
   CHECK_FALSE(story.refusals.contains(77));
   CHECK_FALSE(story.closed.contains(first));

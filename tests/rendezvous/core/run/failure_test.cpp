@@ -53,7 +53,7 @@ TEST_CASE("every member must run within start_timeout") {
     CHECK(only.wanted.phase == desired_phase::prepare);
     story.pass(60s);
     CHECK(only.wanted.phase == desired_phase::stop);
-    CHECK(only.wanted.text == "a: has not started within 60 s, is still preparing");
+    CHECK(only.wanted.text == "a: has not started within 60 s (start_timeout), is still preparing");
     story.stop_all();
     CHECK(only.wanted.phase == desired_phase::close);
     CHECK(only.wanted.exit_code == 1);
@@ -70,7 +70,8 @@ TEST_CASE("every member must run within start_timeout") {
     story.say(*story.a, member_phase::running);
     story.say(*story.b, member_phase::starting);
     story.pass(60s);
-    CHECK(story.b->wanted.text == "b: has not started within 60 s, is still starting");
+    CHECK(story.b->wanted.text ==
+          "b: has not started within 60 s (start_timeout), is still starting");
     CHECK(story.view().phase == run_phase::stopping);
   }
 }
@@ -100,7 +101,8 @@ TEST_CASE("a member that keeps restoring data for its workers is not a slow star
     story.pass(60s - 1ms);
     CHECK(story.view().phase == run_phase::running);
     story.pass(1ms);
-    CHECK(story.b->wanted.text == "b: has not started within 60 s, is still starting");
+    CHECK(story.b->wanted.text ==
+          "b: has not started within 60 s (start_timeout), is still starting");
     CHECK(story.view().phase == run_phase::stopping);
   }
 }
@@ -337,6 +339,9 @@ TEST_CASE("a node that is lost during failure_grace is the root cause, and ends 
   effect.is_secondary = true;
   story.a->state.causes = {effect};
   story.say(*story.a, member_phase::failed);
+  CHECK(story.notes.back() == describe(story.a->state.causes.front()) +
+                                  ": this follows from another failure; waiting up to 30 s for "
+                                  "that one to be reported (failure_grace)");
   story.disconnect(*story.b);
   story.pass(3s);
   CHECK(story.view().phase == run_phase::stopping);

@@ -41,7 +41,7 @@ TEST_CASE("a silent node is lost after node_timeout, its workers after the isola
   CHECK(story.c->connection == 0);
   const time_point stopped = story.now;
   story.stop_but(*story.c);
-  CHECK(story.why().find("c cannot be reached: waiting until its workers must be gone") !=
+  CHECK(story.why().find("c cannot be reached: waiting until its workers must have ended") !=
         std::string::npos);
   // 8 s, 2 % for clocks that drift, and 250 ms for a kill that is late.
   story.pass(8400ms);
@@ -186,7 +186,8 @@ TEST_CASE("if no member can be heard, the next round waits for orphan_limit") {
   CHECK(std::count_if(story.notes.begin(), story.notes.end(), [](const std::string& each) {
           return each.find(
                      "no node of it can be reached, so its workers may still run: a, b, c; "
-                     "waiting for one of them to come back, or for 10 min") != std::string::npos;
+                     "waiting until one of them comes back, or for 10 min (orphan_limit)") !=
+                 std::string::npos;
         }) == 1);
   fake_node& newcomer = story.joined("d", nodes_of(1, 3));
   story.pass(9min);

@@ -561,8 +561,8 @@ TEST_CASE("a newcomer of another job that is refused is told what runs here, and
   joined_of(story, "b", started_job{"b3", "train_a.py", "09:01", "node-1"});
   const std::string of_theirs = "the one here (train_a.py, started 09:00 on node-0), ";
   const std::string in_use =
-      "this id is in use: choose another with --rdzv-id; else ask for more "
-      "nodes with --nnodes or --spares";
+      "give it another --rdzv-id, because this one is in use; otherwise raise --nnodes or "
+      "--spares";
   CHECK(joined_of(story, "c", second_job).refusal ==
         "run story is full: 2 nodes are here; if train_b.py is a different job from " + of_theirs +
             in_use);

@@ -120,8 +120,8 @@ TEST_CASE("beyond max a join is refused unless spares were asked for") {
   CHECK(story.view().members.at(1).spare);
   const fake_node& third = story.joined("c", settings);
   CHECK(third.refusal ==
-        "run story is full: 1 node and 1 spare are here; if this is another job, this id is in "
-        "use: choose another with --rdzv-id; else ask for more nodes with --nnodes or --spares");
+        "run story is full: 1 node and 1 spare are here; if this is another job, give it another "
+        "--rdzv-id, because this one is in use; otherwise raise --nnodes or --spares");
 }
 
 TEST_CASE("a full run still takes one that comes to be fenced, and no other") {

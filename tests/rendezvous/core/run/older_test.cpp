@@ -54,7 +54,7 @@ TEST_CASE("the instance after an operator's stop waits for a node that could not
   fake_node& next = story.joined("c", nodes_of(1, 1));
   CHECK(story.view().instance != story.first);
   CHECK(next.wanted.phase == desired_phase::wait);
-  CHECK(story.why().find("of an earlier life of this run must be gone") != std::string::npos);
+  CHECK(story.why().find("from an earlier start of this run must have ended") != std::string::npos);
   SECTION("until its isolation limit has passed") {
     story.pass(7s);
     CHECK(next.wanted.phase == desired_phase::wait);
@@ -70,7 +70,7 @@ TEST_CASE("the instance after an operator's stop waits for a node that could not
     CHECK(story.b->wanted.phase == desired_phase::close);
     story.pass(20s);
     CHECK(next.wanted.phase == desired_phase::wait);
-    CHECK(next.wanted.text.find("the workers of b of an earlier life") != std::string::npos);
+    CHECK(next.wanted.text.find("the workers of b from an earlier start") != std::string::npos);
     story.goodbye(*story.b);
     CHECK(next.wanted.phase == desired_phase::prepare);
   }

@@ -173,10 +173,11 @@ TEST_CASE("the same failure twice in a row within seconds of the start ends the 
   CHECK(story.a->wanted.exit_code == 3);
   CHECK(story.b->wanted.exit_code == 3);
   CHECK(story.view().restarts_used == 1);
-  CHECK(story.a->wanted.text ==
-        "a: rank 0 (local rank 0) exited with code 3: no module x; gave up after 1 of 9 restarts: "
-        "the same failure came within 2 s of the start twice in a row; restarting does not help "
-        "(use --max-quick-failures=0 to restart anyway)");
+  CHECK(
+      story.a->wanted.text ==
+      "a: rank 0 (local rank 0) exited with code 3: no module x; gave up after 1 of 9 restarts: "
+      "the same failure occurred within 2 s of the start, twice in a row; restarting does not help "
+      "(use --max-quick-failures=0 to restart anyway)");
   CHECK(story.a->reports.back().is_last);
   CHECK_THAT(story.a->reports.back().text, StartsWith("gave up after 1 of 9 restarts: "));
 }
@@ -321,7 +322,8 @@ TEST_CASE("--max-quick-failures=0 goes on until the restarts are used") {
 TEST_CASE("a limit of one ends the run with the first quick failure") {
   pair_story story(restarting(2, 2, 1));
   fail_round(story, *story.b, 3);
-  CHECK_THAT(story.a->wanted.text, Contains("; gave up: it came within 1 s of the start;"));
+  CHECK_THAT(story.a->wanted.text,
+             Contains("; gave up: the round failed within 1 s of the start;"));
 }
 
 TEST_CASE("quick failures in a row are followed by pauses, which are announced") {

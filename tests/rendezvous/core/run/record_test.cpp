@@ -74,7 +74,7 @@ TEST_CASE("fewer than were in its round wait until no worker of the others can l
   SECTION("until then") {
     story.pass(59s);
     CHECK(only.wanted.phase == desired_phase::wait);
-    CHECK(story.why().find("an earlier life of this run") != std::string::npos);
+    CHECK(story.why().find("an earlier start of this run") != std::string::npos);
     CHECK(story.why().find("or until b (10.0.0.2) is back") != std::string::npos);
     story.pass(1100ms);
     CHECK(only.wanted.phase == desired_phase::prepare);

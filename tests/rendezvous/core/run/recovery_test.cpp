@@ -5,6 +5,7 @@
 #include "tests/support/orphans_story.hpp"
 #include "tests/support/time_origin.hpp"
 
+#include <algorithm>
 #include <csignal>
 
 using ddprun::tests::machine_origin;
@@ -202,7 +203,11 @@ TEST_CASE("members that come back after the window are waited for as within it")
     CHECK(story.view().instance == newcomer.wanted.instance);
   }
   story.connect(*story.members[1]);
-  CHECK(story.why().find("nodes that run a round have come") == 0);
+  CHECK(story.why().find(
+            "nodes have come that are in a round of which this daemon has no record") == 0);
+  CHECK(std::any_of(story.notes.begin(), story.notes.end(), [](const std::string& each) {
+    return each.ends_with(", of which this daemon has no record: waiting for its other nodes");
+  }));
   CHECK(story.members[1]->desired_count == 0);
   CHECK(story.members[1]->answered == story.members[1]->state.seq);
   SECTION("and the round is kept when all are here") {
@@ -374,7 +379,7 @@ TEST_CASE(
     fake_node& newcomer = story.joined("new", nodes_of(1, 1));
     story.pass(30s);
     CHECK(newcomer.wanted.phase == desired_phase::wait);
-    CHECK(newcomer.wanted.text.find("of an earlier life of this run") != std::string::npos);
+    CHECK(newcomer.wanted.text.find("from an earlier start of this run") != std::string::npos);
     story.pass(560s);
     CHECK(newcomer.wanted.phase == desired_phase::wait);
     story.pass(11s);

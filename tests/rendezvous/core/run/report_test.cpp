@@ -204,7 +204,7 @@ TEST_CASE("the cause that is shown is that of the newest end") {
 TEST_CASE("a claimant that has gone is not what a new daemon is said to wait for") {
   orphans_story story(2);
   story.connect(*story.members[0]);
-  CHECK(story.why().find("nodes that run a round have come") == 0);
+  CHECK(story.why().find("nodes have come that are in a round of which") == 0);
   story.disconnect(*story.members[0]);
   story.pass(3s);
   story.joined("a", nodes_of(1, 1));
@@ -287,5 +287,5 @@ TEST_CASE("a node that waits for a stop is told for which members, also when the
   story.say(a, member_phase::stopped);
   story.say(b, member_phase::stopped);
   REQUIRE(story.view().phase == run_phase::stopping);
-  told("c cannot be reached: waiting until its workers must be gone");
+  told("c cannot be reached: waiting until its workers must have ended");
 }

@@ -281,7 +281,7 @@ TEST_CASE("a fenced node is noted once, and let in when it has killed everything
   REQUIRE(story.view().round == 2);
   const auto fences = [&] {
     return std::count_if(story.notes.begin(), story.notes.end(), [](const std::string& text) {
-      return text.find("fenced") != std::string::npos;
+      return text.find("which is over: it is told to kill its workers") != std::string::npos;
     });
   };
   story.connect(b);
@@ -423,7 +423,7 @@ TEST_CASE("a newer round than the found one is kept when all its nodes come back
     REQUIRE(story.view().phase == run_phase::gathering);
   }
   story.connect(*story.members[0]);
-  CHECK(story.why().find("nodes that run a round have come") == 0);
+  CHECK(story.why().find("nodes have come that are in a round of which") == 0);
   CHECK(story.members[0]->desired_count == 0);
   CHECK(story.members[0]->answered == story.members[0]->state.seq);
   story.connect(*story.members[1]);

@@ -447,7 +447,9 @@ TEST_CASE("a loop that was late leaves workers that stop their whole time") {
     story.beat_all();
     story.step(core::time_passed{});
     return std::any_of(story.notes.begin(), story.notes.end(), [](const std::string& each) {
-      return each.starts_with("b has not begun to stop its workers");
+      return each ==
+             "b has not begun to stop its workers 60 s after it was told to: it counts as lost, "
+             "and its heartbeats are not acknowledged until it does";
     });
   };
   CHECK_FALSE(is_given_up());

@@ -112,7 +112,7 @@ TEST_CASE("every member is counted once on its way to running, however often it 
     story.say(*story.a, member_phase::running);
     story.say(*story.b, member_phase::running);
   }
-  CHECK(story.why().find("round 1 of 3 nodes and 6 workers starts: 2 nodes run") == 0);
+  CHECK(story.why().find("round 1 of 3 nodes and 6 workers starts; running on 2 of 3 nodes") == 0);
   SECTION("one is missing") {
     story.pass(60s);
     CHECK(story.view().phase == run_phase::stopping);
@@ -302,11 +302,11 @@ TEST_CASE("of several that do not start the first is named") {
   story.say(*story.c, member_phase::starting);
   story.pass(60s);
   CHECK(story.a->wanted.text ==
-        "b: has not started within 60 s, is still joined; so are 1 more nodes");
+        "b: has not started within 60 s (start_timeout), is still joined; so is 1 more node");
   story.stop_all();
   REQUIRE(story.view().root_cause);
   CHECK(story.view().root_cause->text ==
-        "has not started within 60 s, is still joined; so are 1 more nodes");
+        "has not started within 60 s (start_timeout), is still joined; so is 1 more node");
   CHECK(story.view().root_cause->group_rank == 1);
 }
 

@@ -28,7 +28,7 @@ TEST_CASE("a node that speaks but never ends its stop takes itself out; the othe
   CHECK(a.wanted.phase == desired_phase::prepare);
   CHECK(a.wanted.group_world_size == 1);
   CHECK(std::count_if(story.notes.begin(), story.notes.end(), [](const std::string& text) {
-          return text.starts_with("b still stops its workers 60 s after");
+          return text.starts_with("b has not ended its workers 60 s after");
         }) == 1);
   story.start_round();
   // Once it has stopped, it is a node like any other.
@@ -154,6 +154,18 @@ TEST_CASE("why names a node whose workers do not end, for either reason") {
   }
   CHECK(story.view().phase == run_phase::gathering);
   CHECK(story.why().find("; b has workers that do not end") != std::string::npos);
+}
+
+TEST_CASE("why names a node that ignores the order to stop") {
+  pair_story story(nodes_of(2, 2));
+  story.fail(*story.a, 1);
+  story.say(*story.a, member_phase::stopped);
+  story.pass(60s);  // b sends statuses, and does nothing
+  story.disconnect(*story.b);
+  story.pass(10s);
+  CHECK(story.view().phase == run_phase::gathering);
+  story.connect(*story.b);
+  CHECK(story.why().find("; b has not begun to stop its workers as told") != std::string::npos);
 }
 
 // The stop of a round: which nodes are told, what ends it, what it costs.
