@@ -257,7 +257,7 @@ void evidence_keeper::end_hung(std::uint32_t rank, const std::string& text) {
 
 void evidence_keeper::hear_stand(const std::string& sentence, duration still_for) {
   std::string text = "no rank of this node has moved for " + to_text(still_for);
-  text += sentence.empty() ? ", and none can say where it stands"
+  text += sentence.empty() ? ", and none of them gave a stack"
                            : ": " + sentence + "; this node cannot see whom they wait for";
   outside_.say(note_level::warning, text + "; none is ended");
 }

@@ -58,7 +58,7 @@ std::string wait_in_kernel(const rank_evidence& one, const standing& where) {
 }
 
 std::string words_of(const rank_evidence& one, const standing& where, bool waits_for_gpu) {
-  if (is_stopped(one)) return "was stopped (state T)";
+  if (is_stopped(one)) return "had been stopped (state T)";
   if (one.waits) return wait_in_kernel(one, where);
   if (waits_for_gpu)
     return "waited for the GPU in " + one.gpu_wait +
@@ -68,7 +68,7 @@ std::string words_of(const rank_evidence& one, const standing& where, bool waits
            (where.place.empty() ? "" : ", " + where.place);
   }
   if (!where.place.empty()) return "stood in " + where.place;
-  std::string text = "did not say where it stood (state ";
+  std::string text = "gave no stack (state ";
   text += one.state;
   if (!one.wait_channel.empty()) text += ", " + one.wait_channel;
   return text + ")";

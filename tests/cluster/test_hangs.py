@@ -92,7 +92,8 @@ def test_a_stopped_rank_is_named(cluster, tmp_path):
     """)
     agent = start(cluster, script, "--hang-timeout", 2)
     assert agent.wait() == 0, agent.err()
-    assert "rank 1 was stopped (state T) while ranks 0 and 2 waited in all_reduce" in agent.err()
+    assert ("rank 1 had been stopped (state T) while ranks 0 and 2 waited in all_reduce"
+            in agent.err())
     cluster.nothing_left()
 
 
@@ -342,7 +343,7 @@ def test_programs_that_cannot_say_where_they_stand_are_not_ended(cluster, tmp_pa
         os.mkfifo(cluster.folder / f"go.{rank}")
     agent = cluster.agent("node", "--hang-timeout", 2, "--no-python", workers=2,
                           command=["sh", script])
-    agent.says("no rank of this node has moved for .*, and none can say where it stands; none is "
+    agent.says("no rank of this node has moved for .*, and none of them gave a stack; none is "
                "ended")
     for rank in range(2):
         (cluster.folder / f"go.{rank}").write_text("on")

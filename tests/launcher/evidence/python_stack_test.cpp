@@ -102,9 +102,10 @@ TEST_CASE("one sentence says where each rank stood, those that wait for others l
         "(train.py:41)");
   seen.ranks.push_back(rank_with(6, "", 'T'));
   seen.ranks.push_back(rank_with(7, "", '?'));
+  seen.ranks.push_back(rank_with(8, "", 'T'));
   CHECK(sentence_of(seen) ==
-        "rank 3 stood in forward (train.py:88), rank 6 was stopped (state T) while 5 ranks waited "
-        "in all_reduce, step (train.py:41)");
+        "rank 3 stood in forward (train.py:88), ranks 6 and 8 had been stopped (state T) while 5 "
+        "ranks waited in all_reduce, step (train.py:41)");
 }
 
 TEST_CASE("without a single stack there is no sentence") {

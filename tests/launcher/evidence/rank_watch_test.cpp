@@ -341,7 +341,7 @@ TEST_CASE("ranks that say nothing are told of at their limit, and one that is st
   ranks.watch.begin(true);
   REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.named.has_value(); }));
   CHECK(ranks.named->rank == 1);
-  CHECK_THAT(ranks.named->words, Catch::Matchers::EndsWith("rank 1 was stopped (state T)"));
+  CHECK_THAT(ranks.named->words, Catch::Matchers::EndsWith("rank 1 had been stopped (state T)"));
   // A daemon shows it, though no other node waits for its word.
   REQUIRE(tests::run_until(ranks.io, [&ranks] { return ranks.stalled.size() == 2; }));
   REQUIRE(ranks.stalled[1]);

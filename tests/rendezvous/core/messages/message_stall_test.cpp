@@ -19,10 +19,10 @@ stalled_ranks elsewhere(std::uint32_t rank) {
   return {rank, rank, stall_kind::elsewhere, in_forward};
 }
 stalled_ranks unseen(std::uint32_t rank) {
-  return {rank, rank, stall_kind::unseen, "did not say where it stood (state S)"};
+  return {rank, rank, stall_kind::unseen, "gave no stack (state S)"};
 }
 stalled_ranks stopped(std::uint32_t rank) {
-  return {rank, rank, stall_kind::stopped, "was stopped (state T)"};
+  return {rank, rank, stall_kind::stopped, "had been stopped (state T)"};
 }
 
 constexpr stall_scope whole{true, false};
@@ -66,9 +66,9 @@ TEST_CASE("the ranks of all nodes are told of in one sentence of bounded length"
         "(train.py:41)");
   CHECK(sentence_of({unseen(0), unseen(1)}).empty());
   CHECK(sentence_of({unseen(0), stopped(1)}) ==
-        "rank 0 did not say where it stood (state S), rank 1 was stopped (state T)");
+        "rank 0 gave no stack (state S), rank 1 had been stopped (state T)");
   CHECK(sentence_of({unseen(0), waiting(1, 1)}) ==
-        "rank 0 did not say where it stood (state S) while rank 1 waited in all_reduce, step "
+        "rank 0 gave no stack (state S) while rank 1 waited in all_reduce, step "
         "(train.py:41)");
   ranks many;
   for (std::uint32_t rank = 0; rank < 10'000; ++rank)

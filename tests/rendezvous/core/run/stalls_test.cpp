@@ -100,7 +100,7 @@ TEST_CASE("a round of one node is shown with what that says, though it judges by
   CHECK(story.view().stall->rank == 0U);
   CHECK(story.view().stall->text ==
         "rank 0 hangs: no rank of this run has moved for 21 s: rank 0 waited in all_reduce");
-  a.state.stall->ranks = {{0, 0, stall_kind::unseen, "did not say where it stood"}};
+  a.state.stall->ranks = {{0, 0, stall_kind::unseen, "gave no stack"}};
   story.say(a);
   CHECK_FALSE(story.view().stall->rank);
   CHECK(story.view().stall->text ==
@@ -142,7 +142,7 @@ TEST_CASE("while one node says nothing, is away or moves again, no rank is named
 
 TEST_CASE("while a node cannot see its ranks none is named, and the log says where all stood") {
   stall_story story;
-  const stall blind{30s, false, {{0, 1, stall_kind::unseen, "did not say where they stood"}}};
+  const stall blind{30s, false, {{0, 1, stall_kind::unseen, "gave no stack"}}};
   story.stand(*story.a, blind);
   story.stand(*story.b, elsewhere(2));
   story.pass(10s);
