@@ -41,11 +41,11 @@ inline cli::checked apply_survivors(options_draft& draft, const cli::given_optio
 inline constexpr std::array failure_rows = {
     cli::option<options_draft>{
         {"evidence", "SECONDS", "Failures",
-         "before a round in which a rank stands still is stopped, ask its\n"
-         "ranks where they stand, and wait this long at most; 0: do not ask (2)"},
+         "before a round with a rank that hangs is stopped, ask its ranks for\n"
+         "their stacks, and wait for them this long at most; 0: do not ask (2)"},
         apply_evidence},
     cli::option<options_draft>{{"collectives", "on | off", "Failures",
-                                "on: ranks that stand still are also asked which collectives they\n"
+                                "on: ranks that hang are also asked which collectives they\n"
                                 "have called, by PyTorch's own record of them (off)"},
                                apply_collectives},
     cli::option<options_draft>{

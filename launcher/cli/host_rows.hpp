@@ -52,7 +52,9 @@ inline constexpr std::array host_rows = {
     host_row("remote-ddprun", "PATH",
              "ddprun on the hosts (the same path as here, else from PATH there,\n"
              "else a copy of this one)"),
-    host_row("start-timeout", "SECONDS", "how long the agent of each host may take to start (60)"),
+    host_row("start-timeout", "SECONDS",
+             "how long the agent of each host may take to start (60); not the\n"
+             "timer start_timeout below, which is about workers"),
 };
 
 }  // namespace ddprun::launcher

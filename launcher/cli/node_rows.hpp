@@ -96,11 +96,11 @@ inline constexpr std::array node_rows = {
          "host; without it only root's and those of the same user",
          cli::option_owner::ddprun, cli::option_kind::flag},
         apply_other_users},
-    cli::option<options_draft>{
-        {"nproc-per-node", "N | auto | cpu | gpu | xpu", "Size",
-         "workers on this node; auto: one per GPU, or per CPU without GPUs (1)",
-         cli::option_owner::torchrun},
-        apply_nproc_per_node},
+    cli::option<options_draft>{{"nproc-per-node", "N | auto | cpu | gpu | xpu", "Size",
+                                "workers on this node; auto: one per GPU, or per CPU without GPUs\n"
+                                "(1; in a Slurm step one per GPU of the step on this node)",
+                                cli::option_owner::torchrun},
+                               apply_nproc_per_node},
     cli::option<options_draft>{
         {"network", "CIDR | INTERFACE,...", "This node",
          "the network between the nodes, the first of these that this node\n"
@@ -111,10 +111,12 @@ inline constexpr std::array node_rows = {
                                 "use only these GPUs, by CUDA_VISIBLE_DEVICES; one worker per GPU\n"
                                 "unless --nproc-per-node is given (0,2-3)"},
                                apply_gpus},
-    cli::option<options_draft>{{"check", "auto | off", "This node",
-                                "check before the first round for what makes jobs hang: wrong\n"
-                                "interfaces, little shared memory, low limits (auto)"},
-                               apply_check},
+    cli::option<options_draft>{
+        {"check", "auto | off", "This node",
+         "check this node before the first round (wrong interfaces, little\n"
+         "shared memory, low limits), and after failures (GPUs, shared memory,\n"
+         "disk); off: neither, only --health-check if that is given (auto)"},
+        apply_check},
     cli::option<options_draft>{
         {"numa-binding", "node | socket | exclusive | core-complex", "Workers",
          "bind each worker to the CPUs near its GPU: those of the NUMA node,\n"

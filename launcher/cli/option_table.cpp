@@ -268,7 +268,9 @@ constexpr std::array own_options = {
          "run the daemon in this process; auto: if the endpoint is this host\n"
          "and nothing listens there yet (auto)"},
         apply_embed},
-    row{{"node-id", "NAME", "This node", "its name in messages (host name and a suffix)"},
+    row{{"node-id", "NAME", "This node",
+         "its name in messages, a different one on each node (host name and\n"
+         "a suffix)"},
         apply_node_id},
     row{{"node-rank", "N", "This node",
          "with --master-addr its group rank, from 0; otherwise a hint for\n"
