@@ -129,9 +129,9 @@ void embedded_daemon::looked_up(error_code error, const net::endpoints& endpoint
   }
   const bool is_ours = is_own_name(search_.endpoint.host);
   if (is_ours && waits_for_look_up_ && search_.nodes_max > 1) {
-    log_(note_level::info, "this host is called " + search_.endpoint.host +
-                               ", and no address is known for that name: the daemon is here; if "
-                               "another host has that name, too, give its address as endpoint");
+    log_(note_level::info, "the endpoint's host name, " + search_.endpoint.host +
+                               ", does not resolve, but it is this host's name: the daemon runs "
+                               "here; if another host is meant, give its address as the endpoint");
   }
   // If the name service does not answer, the last answer stays valid.
   know(is_ours || is_own_);
@@ -169,8 +169,8 @@ bool embedded_daemon::try_again(const std::string& problem) {
 bool embedded_daemon::take_next_port() {
   if (search_.more_ports.empty()) return false;
   const std::uint16_t next = search_.more_ports.front();
-  log_(note_level::info, "another program has port " + std::to_string(search_.endpoint.port) +
-                             " of this host: the rendezvous daemon will use port " +
+  log_(note_level::info, "another program uses port " + std::to_string(search_.endpoint.port) +
+                             " on this host: the rendezvous daemon will use port " +
                              std::to_string(next));
   search_.more_ports.erase(search_.more_ports.begin());
   search_.endpoint.port = next;
@@ -263,7 +263,7 @@ void embedded_daemon::opened(const result<std::uint16_t>& port, const std::strin
     return answer({{}, 0, problem, port.error()});
   }
   if (!taken && !std::exchange(has_warned_, true)) {
-    log_(note_level::warning, "no daemon can be opened in this process: " + problem);
+    log_(note_level::warning, "cannot start the rendezvous daemon in this process: " + problem);
   }
   answer({search_.endpoint.host, search_.endpoint.port});
 }

@@ -89,11 +89,11 @@ cli::checked plan_master(const launch_options& options, node_plan& plan) {
     if (each.value.is_loopback()) continue;
     own += (own.empty() ? "" : ", ") + each.value.to_string() + " (" + each.interface + ")";
   }
-  plan.notes.push_back("this node has --node-rank 0, and " + options.endpoint.host +
-                       ", where the others look for it, is none of its addresses" +
-                       (own.empty() ? "" : ", which are " + own) +
-                       ": that is right behind a NAT or a service; otherwise give it another rank, "
-                       "or all nodes its address");
+  plan.notes.push_back(
+      "this node has --node-rank 0, but the others look for it at " + options.endpoint.host +
+      ", which is not one of its addresses" + (own.empty() ? "" : " (" + own + ")") +
+      ": that is right behind a NAT or a service; otherwise give this node another "
+      "rank, or give all nodes its address as --master-addr");
   return {};
 }
 

@@ -136,7 +136,7 @@ cli::checked read_torchrun_keys(std::string_view given, const pairs& values,
   }
   if (const auto found = values.find("store_type"); found != values.end()) {
     if (!is_tcp(found->second)) {
-      return cli::wrong(given, "store_type=" + found->second + " is not there; only tcp is");
+      return cli::wrong(given, "store_type=" + found->second + " is not supported; only tcp is");
     }
   }
   for (const ignored_key& ignored : ignored_keys) {

@@ -38,14 +38,15 @@ cli::checked check_size(const options_draft& draft) {
   const std::string nodes = draft.words_of("nnodes");
   if (settings.nodes_min != settings.nodes_max) {
     return cli::usage_error{nodes +
-                            ": nodes that meet at --master-addr have ranks by hand, so their "
-                            "number is fixed; write it, or --rdzv-endpoint=HOST[:PORT] for a "
-                            "number that may change"};
+                            ": nodes that meet at --master-addr are numbered by --node-rank, so "
+                            "how many there are is fixed: write one number, or use "
+                            "--rdzv-endpoint=HOST[:PORT] for MIN:MAX"};
   }
   if (settings.spares_max != 0) {
     return cli::usage_error{draft.words_of("spares") +
-                            ": nodes that meet at --master-addr have ranks by hand, and a spare "
-                            "has none; leave it out, or write --rdzv-endpoint=HOST[:PORT]"};
+                            ": nodes that meet at --master-addr are numbered by --node-rank, and a "
+                            "spare has no number: leave it out, or use "
+                            "--rdzv-endpoint=HOST[:PORT]"};
   }
   if (options.node_rank.value_or(0) >= settings.nodes_max) {
     return cli::usage_error{draft.words_of("node-rank") + ": with " + nodes +
@@ -76,9 +77,10 @@ cli::checked settle_static(options_draft& draft) {
                             std::to_string(default_master_port) + " when left out)"};
   }
   if (!draft.empty_master_address.empty() && draft.master_address.empty()) {
-    return cli::usage_error{draft.empty_master_address +
-                            " names no address: a variable of the shell that is not set? All nodes "
-                            "need that of the one with --node-rank=0"};
+    return cli::usage_error{
+        draft.empty_master_address +
+        " is empty (is it a shell variable that is not set?): write the address "
+        "of the node with --node-rank=0, on all nodes"};
   }
   if (draft.master_address.empty()) draft.master_address = "127.0.0.1";
   options.is_static = true;

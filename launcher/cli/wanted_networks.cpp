@@ -49,8 +49,8 @@ cli::parsed<wanted_network> read_network(std::string_view given, std::string_vie
   const char* const end = bits.data() + bits.size();
   const auto [stopped, wrong] = std::from_chars(bits.data(), end, network.prefix_bits);
   if (bits.empty() || wrong != std::errc() || stopped != end || network.prefix_bits > bits_max) {
-    return no(network.text + ": behind the / stands a number of bits from 0 to " +
-              std::to_string(bits_max));
+    return no(network.text + ": write a number of bits from 0 to " + std::to_string(bits_max) +
+              " after the /");
   }
   return network;
 }

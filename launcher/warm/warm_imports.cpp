@@ -87,7 +87,7 @@ void warm_spawner::look_up(const spawn_request& like) {
       [this, like](const std::optional<learnt_answer>& answer) {
         if (!answer || record_ || is_off_) return;
         if (!answer->complaint.empty())
-          tell("what the script imported in its last life is not known: " + answer->complaint);
+          tell("what the script imported when it last ran is not known: " + answer->complaint);
         if (answer->list) begin_known(like, *answer->list);
       });
 }
@@ -116,7 +116,7 @@ void warm_spawner::keep_record() {
   keeping_.start([learnt = options_.learnt, list = std::move(list)] { return learnt.keep(list); },
                  [this](const std::optional<std::string>& problem) {
                    if (!problem || problem->empty()) return;
-                   tell("what the script imports is not kept for its next start: " + *problem);
+                   tell("cannot save what the script imports for its next start: " + *problem);
                  });
 }
 
@@ -135,7 +135,7 @@ void warm_spawner::give_up(const std::string& why) {
   if (!is_of_last_life_) return turn_off(why);
   forget_record();
   begin_anew();
-  tell("what the script imported in its last life is not imported ahead: " + why);
+  tell("what the script imported when it last ran is not imported ahead: " + why);
 }
 
 void warm_spawner::load() {
@@ -175,7 +175,8 @@ zygote::events warm_spawner::zygote_events() {
     tell("module " + module + " is not imported ahead: it " + why);
     excluded_.insert(module);
     zygote_.reset();
-    if (excluded_.size() > excluded_max) return give_up("too many modules know their rank");
+    if (excluded_.size() > excluded_max)
+      return give_up("too many modules read the rank while they are imported");
     load();
   };
   events.refused = [this](const std::string& why) { give_up(why); };

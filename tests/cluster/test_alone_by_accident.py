@@ -48,7 +48,8 @@ def test_the_endpoint_is_this_host_by_a_name_that_leads_nowhere(cluster, make_ho
     (host,) = make_hosts(1)
     agent = agent_at(cluster, host, "lonely", "", "lonely:29400",
                      conf="last_call_timeout=0.2")
-    agent.says("this host is called lonely, and no address is known for that name: the daemon is")
+    agent.says("the endpoint's host name, lonely, does not resolve, but it is this host's name: "
+               "the daemon runs here")
     cluster.started(1, 1)
     cluster.finish(1)
     assert agent.wait() == 0

@@ -212,8 +212,8 @@ def test_a_port_that_is_never_free_is_an_error(cluster):
 
 def test_a_first_node_at_an_address_of_another_host_says_so(cluster):
     first = node(cluster, 0, free_port(), address="203.0.113.1")
-    first.says("this node has --node-rank 0, and 203.0.113.1, where the others look for it, is "
-               "none of its addresses")
+    first.says("this node has --node-rank 0, but the others look for it at 203.0.113.1, which is "
+               "not one of its addresses")
     first.says("waiting for 1 of 2 nodes")
     first.kill(2)
     assert first.wait() == 130

@@ -500,8 +500,8 @@ def test_a_first_start_of_a_known_script_finds_its_imports_made(cluster, tmp_pat
 def test_a_list_of_imports_that_was_spoilt_costs_one_line(cluster, tmp_path, text):
     kept, script = live_once(cluster, tmp_path)
     kept.write_bytes(kept.read_bytes()[:-9] if isinstance(text, str) else text)
-    first, _ = start_on_two_nodes(cluster, tmp_path, script, "in its last life is not known")
-    said = [line for line in first.err().splitlines() if "in its last life is not known" in line]
+    first, _ = start_on_two_nodes(cluster, tmp_path, script, "when it last ran is not known")
+    said = [line for line in first.err().splitlines() if "when it last ran is not known" in line]
     assert len(said) == 1 and said[0].endswith(f"{kept} is not whole"), first.err()
     assert "attempt 0 is cold" in first.out() and "attempt 1 is " in first.out()
 
@@ -510,7 +510,7 @@ def test_a_list_of_another_version_is_left_alone(cluster, tmp_path):
     kept, script = live_once(cluster, tmp_path)
     kept.write_bytes(kept.read_bytes().replace(b"ddprun-imports 3", b"ddprun-imports 2", 1))
     first, _ = start_on_two_nodes(cluster, tmp_path, script, "waiting for 1 of 2 nodes")
-    assert "in its last life" not in first.err()
+    assert "when it last ran" not in first.err()
     assert "attempt 0 is cold" in first.out() and "attempt 1 is " in first.out()
 
 

@@ -203,7 +203,7 @@ TEST_CASE("a list of the last life that leads to nothing is forgotten, and this 
   fixture.answer("refused the imports have left threads running: 1");
   fixture.run_until([&] {
     return fixture.has_said(
-        "what the script imported in its last life is not imported ahead: "
+        "what the script imported when it last ran is not imported ahead: "
         "the imports have left threads running: 1");
   });
   fixture.run_until([&] { return !last.learnt.read().list; });
@@ -233,11 +233,11 @@ TEST_CASE("a list that cannot be kept or read costs a line, and nothing else") {
   bool is_read = false;
   SECTION("there is no room for it") {
     last.learnt.folder = last.folder.file("no-folder", "", 0600) + "/imports";
-    said = "what the script imports is not kept for its next start: ";
+    said = "cannot save what the script imports for its next start: ";
   }
   SECTION("others may have written it") {
     std::filesystem::permissions(last.learnt.folder, std::filesystem::perms::all);
-    said = "what the script imported in its last life is not known: ";
+    said = "what the script imported when it last ran is not known: ";
     is_read = true;
   }
   warm_fixture fixture(last.options());

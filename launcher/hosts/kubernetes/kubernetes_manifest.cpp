@@ -67,9 +67,12 @@ void write_failure_policy(yaml_writer& yaml, const pod_shape& shape) {
         });
       });
       yaml.comment(
-          "A worker's own code: ddprun has used its --max-restarts up, and more pods would only\n"
-          "fail again. 68 (displaced), 69 (the others did not come in time), 78 (refused), 137\n"
-          "(killed) and 143 (told to go) are worth a successor, which is charged to its index.");
+          "With any other code, which is a worker's, ddprun has used up its --max-restarts, and\n"
+          "another pod would only fail again. After 68 (displaced), 69 (the others did not come "
+          "in\n"
+          "time), 78 (refused), 137 (killed) and 143 (told to go) the pod is replaced, which "
+          "counts\n"
+          "against backoffLimitPerIndex.");
       write_exit_rule(yaml, shape, "FailJob", "NotIn", worth_a_successor);
     });
   });

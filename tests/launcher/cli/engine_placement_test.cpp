@@ -169,7 +169,7 @@ TEST_CASE("the static form of a pod is that of an elastic run where a range is t
   CHECK(tests::options_of("--nnodes=2:4 train.py", first).embed == embed_policy::always);
   // If both are typed, it is a contradiction, as always.
   CHECK(tests::usage_error_of("--nnodes=2:4 --node-rank=1 --master-addr=h train.py")
-            .starts_with("--nnodes=2:4: nodes that meet at --master-addr have ranks by hand"));
+            .starts_with("--nnodes=2:4: nodes that meet at --master-addr are numbered by "));
 }
 
 }  // namespace ddprun::launcher

@@ -219,13 +219,13 @@ TEST_CASE("mistakes are answered with what, where and what to do") {
        "--nnodes=2 needs --rdzv-endpoint=HOST[:PORT], the same on all nodes: a ddprun-rendezvous "
        "daemon, or one of the nodes, which then runs it; or --master-addr=HOST, with --node-rank"},
       {"--nnodes=1:2 --node-rank=0 --master-addr=10.0.0.1 a.py",
-       "--nnodes=1:2: nodes that meet at --master-addr have ranks by hand, so their number is "
-       "fixed; write it, or --rdzv-endpoint=HOST[:PORT] for a number that may change"},
+       "--nnodes=1:2: nodes that meet at --master-addr are numbered by --node-rank, so how many "
+       "there are is fixed: write one number, or use --rdzv-endpoint=HOST[:PORT] for MIN:MAX"},
       {"--nnodes=2 --node-rank=2 --master-addr=10.0.0.1 a.py",
        "--node-rank=2: with --nnodes=2 the nodes have the ranks 0 to 1"},
       {"--nnodes=2 --spares=1 --master-addr=10.0.0.1 a.py",
-       "--spares=1: nodes that meet at --master-addr have ranks by hand, and a spare has none; "
-       "leave it out, or write --rdzv-endpoint=HOST[:PORT]"},
+       "--spares=1: nodes that meet at --master-addr are numbered by --node-rank, and a spare has "
+       "no number: leave it out, or use --rdzv-endpoint=HOST[:PORT]"},
       {"--nnodes=2 --embed-daemon=never --master-addr=10.0.0.1 a.py",
        "--embed-daemon=never: with --master-addr the node with --node-rank=0 runs the daemon; "
        "leave it out"},

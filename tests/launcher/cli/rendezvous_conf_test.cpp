@@ -78,7 +78,8 @@ TEST_CASE("a bad key, value or combination is named") {
   for (const char* bad : {"soon", "-1", "1s", "nan", "inf", "1e99"})
     CHECK(conf_error("linger=" + std::string(bad)) == "--rdzv-conf, linger: " + seconds);
   CHECK(conf_error("is_host=maybe") == "--rdzv-conf: is_host is true or false");
-  CHECK(conf_error("store_type=file") == "--rdzv-conf: store_type=file is not there; only tcp is");
+  CHECK(conf_error("store_type=file") ==
+        "--rdzv-conf: store_type=file is not supported; only tcp is");
   CHECK(conf_error("heartbeat_interval=5") ==
         "--rdzv-conf: heartbeat_interval 5 s is more than a third of node_timeout 10 s");
   CHECK(conf_error("isolation_limit=10") ==

@@ -49,8 +49,8 @@ TEST_CASE("where the nodes meet cannot be left empty by hand") {
   CHECK(options_of("--master-addr= --nproc-per-node=2 a.py").standalone);
   CHECK(options_of("--nnodes=2 --master-addr= --master-addr=h a.py").endpoint.host == "h");
   CHECK(tests::usage_error_of("--nnodes=2 --node-rank=1 --master-addr= a.py") ==
-        "--master-addr= names no address: a variable of the shell that is not set? All nodes need "
-        "that of the one with --node-rank=0");
+        "--master-addr= is empty (is it a shell variable that is not set?): write the address of "
+        "the node with --node-rank=0, on all nodes");
 }
 
 TEST_CASE("a blank that a template has left at a number or an endpoint is none") {

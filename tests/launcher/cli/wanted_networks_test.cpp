@@ -46,7 +46,7 @@ TEST_CASE("a network has the addresses that begin as it does") {
 
 TEST_CASE("what is no network is said") {
   CHECK(network_error("10.0.0.0/33") ==
-        "--network=10.0.0.0/33: 10.0.0.0/33: behind the / stands a number of bits from 0 to 32");
+        "--network=10.0.0.0/33: 10.0.0.0/33: write a number of bits from 0 to 32 after the /");
   CHECK(network_error("fd00::/x").find("from 0 to 128") != std::string::npos);
   CHECK(network_error("eth0/8") ==
         "--network=eth0/8: eth0/8 is neither a network (10.0.0.0/8, fd00::/8) nor an interface "
