@@ -145,8 +145,9 @@ error_code store_connection::settle_cancel(const question& what, const deadline&
     if (error == errc::timed_out) {
       const duration silent = std::chrono::steady_clock::now() - cancelled_at_;
       if (silent >= settings_.silence_limit) return end(what, errc::connection_silent);
-      return fail(what, error,
-                  "not asked: the store has not let go of the last wait for " + to_text(silent));
+      return fail(
+          what, error,
+          "not sent: the store has not answered the end of the last wait for " + to_text(silent));
     }
     if (error) return end(what, error);
     for (const char byte : std::exchange(received_, {})) {
@@ -166,11 +167,11 @@ error_code store_connection::settle_cancel(const question& what, const deadline&
 
 result<wire::reply> store_connection::ask(const question& what, const deadline& until) {
   asked_at_ = std::chrono::steady_clock::now();
-  if (over_) return fail(what, over_, "the connection is over: " + over_why_);
+  if (over_) return fail(what, over_, "the connection was closed: " + over_why_);
   if (const std::string limit = broken_limit(what.code, what.strings); !limit.empty()) {
     return fail(what, errc::message_too_long, limit);
   }
-  if (until.passed()) return fail(what, errc::timed_out, "not asked: the deadline had passed");
+  if (until.passed()) return fail(what, errc::timed_out, "not sent: the deadline had passed");
   shrink(received_);
   if (const error_code error = settle_cancel(what, until)) return error;
   wire::append_request(unsent_, what.code, what.strings, what.number);

@@ -140,7 +140,7 @@ class Snapshots:
 
     def save(self, step, state):
         if self.newest_generation() > self.generation:
-            raise RuntimeError(f"{self.folder}: a newer round has it, this one is over")
+            raise RuntimeError(f"{self.folder}: a newer round has taken it over; this one is over")
         buffer = io.BytesIO()
         torch.save(state, buffer)
         data = buffer.getbuffer()

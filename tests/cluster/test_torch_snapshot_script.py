@@ -51,7 +51,7 @@ def test_a_round_that_is_over_may_not_save_and_never_wins(script, tmp_path):
     old.save(40, state(40))
     new = script.Snapshots(tmp_path)
     assert new.generation > old.generation
-    with pytest.raises(RuntimeError, match="a newer round has it, this one is over"):
+    with pytest.raises(RuntimeError, match="a newer round has taken it over; this one is over"):
         old.save(50, state(50))
     new.save(45, state(45))
     # It had checked just before the new one came.

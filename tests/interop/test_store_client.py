@@ -216,7 +216,7 @@ def test_prefixes_are_the_same(store, talker):
 def test_add_to_what_is_no_number_ends_the_connection(store, talker):
     store.set("text", "abc")
     assert "ADD 'text': the store closed the connection" in talker.ask("add", "text", 1)
-    assert "the connection is over" in talker.ask("get", LONG, "text")
+    assert "the connection was closed" in talker.ask("get", LONG, "text")
 
 
 def test_a_barrier_of_two(request, port):

@@ -57,7 +57,7 @@ template <typename Ask>
 error_code answer_to_asked(store_client& store, Ask ask) {
   for (std::chrono::milliseconds limit = moment;; limit *= 2) {
     const error_code error = ask(limit);
-    if (store.problem().find("not asked: the deadline had passed") == std::string::npos)
+    if (store.problem().find("not sent: the deadline had passed") == std::string::npos)
       return error;
     REQUIRE(limit < patience);
   }
@@ -215,13 +215,15 @@ TEST_CASE("a silent store ends each call at its deadline", "[store_client]") {
       CHECK(store.is_connected());
       // Nothing can be asked before the store has confirmed the cancellation.
       CHECK(answer_to_asked(store, make) == errc::timed_out);
-      CHECK(store.problem().find("not asked: the store has not let go") != std::string::npos);
+      CHECK(store.problem().find("not sent: the store has not answered the end of the last wait") !=
+            std::string::npos);
       continue;
     }
     CHECK(store.problem().find("no answer within ") != std::string::npos);
     CHECK_FALSE(store.is_connected());
     CHECK(each.make(store, patience) == errc::timed_out);
-    CHECK(store.problem().find("the connection is over: no answer within ") != std::string::npos);
+    CHECK(store.problem().find("the connection was closed: no answer within ") !=
+          std::string::npos);
   }
 }
 
@@ -260,7 +262,7 @@ TEST_CASE("a store that closes ends each call at once", "[store_client]") {
       CHECK(each.make(store, patience) == errc::connection_closed);
       CHECK_FALSE(store.is_connected());
       CHECK(each.make(store, patience) == errc::connection_closed);
-      CHECK(store.problem().find("the connection is over: ") != std::string::npos);
+      CHECK(store.problem().find("the connection was closed: ") != std::string::npos);
     }
   }
   // A write larger than the buffers in between: the store closes before it, and in the middle of

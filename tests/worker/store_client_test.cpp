@@ -174,7 +174,7 @@ TEST_CASE("a wait that times out names its keys, and the client goes on", "[stor
   CHECK(waits_are(server, 0));
   CHECK(store.wait("a", 0s) == errc::timed_out);
   CHECK(store.problem() ==
-        place + ": WAIT 'a': not asked: the deadline had passed (a peer is gone or late)");
+        place + ": WAIT 'a': not sent: the deadline had passed (a peer is gone or late)");
   CHECK(store.set("a", "", deadline(std::chrono::steady_clock::now() - 1s)) == errc::timed_out);
   CHECK_FALSE(*store.check(strings{"a"}, patience));
 }
@@ -269,7 +269,7 @@ TEST_CASE("a write that the store refuses is an error", "[store_client]") {
   CHECK_FALSE(store.is_connected());
   CHECK(store.get("text", patience).error() == errc::connection_closed);
   CHECK(store.problem().find("GET 'text'") == std::string::npos);  // its WAIT failed, not GET
-  CHECK(store.problem().find("the connection is over: the store closed") != std::string::npos);
+  CHECK(store.problem().find("the connection was closed: the store closed") != std::string::npos);
   store = client_of(server);
   CHECK(store.add("text", 1, patience).error() == errc::connection_closed);
 }

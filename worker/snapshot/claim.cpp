@@ -76,7 +76,8 @@ struct claiming {
     const claimant holder = parse_claim(*text);
     if (holder.instance != who.instance || holder.round <= who.round) return {};
     on_message("snapshot folder " + folder + ": round " + std::to_string(holder.round) +
-               " has it, this is round " + std::to_string(who.round) + ", which is over");
+               " has taken it over; this is round " + std::to_string(who.round) +
+               ", which is over");
     return errc::refused;
   }
 
@@ -165,8 +166,8 @@ error_code check_claim(file_system& files, const std::string& folder, std::uint6
   for (const auto& name : *names) {
     const auto order = parse_snapshot_name(name);
     if ((order ? order->generation : parse_claim_name(name).value_or(0)) <= generation) continue;
-    on_message("snapshot folder " + folder + ": a newer round has it (" + name +
-               "), this one is over");
+    on_message("snapshot folder " + folder + ": a newer round has taken it over (" + name +
+               "); this one is over");
     return errc::refused;
   }
   return {};

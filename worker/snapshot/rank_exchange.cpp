@@ -67,7 +67,8 @@ error_code rank_exchange::wait_for(const std::string& key, std::chrono::millisec
     const auto error = store_->wait(key, std::min<duration>(until.left(), look));
     if (error != errc::timed_out || !store_->is_connected()) return keep(error);
     if (!until.passed() && !*is_cancelled_) continue;
-    problem_ = *is_cancelled_ ? "given up before the others were heard of" : still_waiting(length);
+    problem_ =
+        *is_cancelled_ ? "given up before the other ranks had answered" : still_waiting(length);
     return error;
   }
 }

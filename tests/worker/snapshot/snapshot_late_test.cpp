@@ -92,7 +92,7 @@ TEST_CASE("a generation is drawn once, however long one sleeps before it", "[sna
   std::string problem;
   const auto sleeper = snapshots::open(lone_rank(1), options, problem);
   CHECK(sleeper.error() == errc::refused);
-  CHECK(problem.find("round 3 has it, this is round 1") != std::string::npos);
+  CHECK(problem.find("round 3 has taken it over; this is round 1") != std::string::npos);
   CHECK(third->resumed()->info.step == 60);
   CHECK_FALSE(save_alone(third, 70));
 }

@@ -315,8 +315,9 @@ TEST_CASE("a worker of an older round is refused, and never wins", "[snapshot]")
   auto new_round = test.open(2);
   CHECK(save(old_round, 30) == errc::refused);
   CHECK(old_round->problem() ==
-        "cannot save snapshot f/snapshot-000001-000030: snapshot folder f: a newer round has it "
-        "(claim-000002), this one is over");
+        "cannot save snapshot f/snapshot-000001-000030: snapshot folder f: a newer round has taken "
+        "it "
+        "over (claim-000002); this one is over");
   CHECK(!test.files.exists("f/snapshot-000001-000030"));
   REQUIRE_FALSE(save(new_round, 25));
   CHECK(save(old_round, 40) == errc::refused);
@@ -335,7 +336,8 @@ TEST_CASE("a worker of an older round that starts late may not open the folder",
   folder_under_test test;
   test.open(5);
   CHECK(test.try_open(4).error() == errc::refused);
-  CHECK(test.problem == "snapshot folder f: round 5 has it, this is round 4, which is over");
+  CHECK(test.problem ==
+        "snapshot folder f: round 5 has taken it over; this is round 4, which is over");
   test.open(5);
   test.open(6);
 }
