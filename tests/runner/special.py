@@ -29,7 +29,7 @@ def style(runner, part):
     files = [path for folder in SOURCES for path in Path(folder).rglob("*")
              if path.suffix in (".cpp", ".hpp", ".cu")]
     check(runner, report, "format", ["clang-format", "--dry-run", "-Werror", *files])
-    for name in ("layers", "sizes", "hiding", "names", "ports"):
+    for name in ("layers", "sizes", "hiding", "names", "ports", "messages"):
         check(runner, report, name, ["python3", f"tests/support/check_{name}.py"])
     yield report
 

@@ -26,7 +26,8 @@ def test_it():
     Path("begun").touch()
     time.sleep(1000)
 """
-CHECKS = {f"tests/support/check_{name}.py": "" for name in ("layers", "hiding", "names", "ports")}
+CHECKS = {f"tests/support/check_{name}.py": ""
+          for name in ("layers", "hiding", "names", "ports", "messages")}
 # The files of the tree, and the arguments of tests/run.
 PHASES = {
     "configuring": ({"bin/cmake": HANGS}, ["unit"]),
