@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -34,6 +35,8 @@ std::optional<std::string> missing_file(const manifest& content, const name_set&
 
 constexpr std::size_t mark_bytes_max = 4096;
 
+constexpr const char* unknown_outcome = "whether an earlier attempt has saved it is not known: ";
+
 // "instance restarts" of a job that has resumed from it. A torn mark counts for no job.
 std::optional<claimant> parse_mark(std::string_view text) {
   claimant who;
@@ -55,6 +58,20 @@ std::string snapshot_history::place_of(snapshot_order order) const {
   return (is_in_vault(order) ? vault_ : folder_) + "/" + snapshot_name(order);
 }
 
+// Lists a folder whatever this machine has cached of it: creating a name there makes a network file
+// system ask its server. If that fails, it waits for as long as a listing may be outdated.
+result<name_set> snapshot_history::list_anew(
+    const std::string& place, const std::function<bool(const name_set&)>& is_complete) const {
+  if (files_->names_kept(place) <= std::chrono::milliseconds::zero()) {
+    return list_names(*files_, place);
+  }
+  const std::string mark = place + "/" + resumed_name(generation_);
+  (void)files_->remove(mark);
+  const auto error = write_whole(*files_, mark, "");
+  (void)files_->remove(mark);
+  return error ? list_until(*files_, place, is_complete) : list_names(*files_, place);
+}
+
 result<manifest> snapshot_history::look_at(snapshot_order order, std::string& why) const {
   const std::string place = place_of(order);
   const auto none = [&](const error_code& error) {
@@ -62,7 +79,7 @@ result<manifest> snapshot_history::look_at(snapshot_order order, std::string& wh
     const bool is_none = is_system_error(error, ENOENT) || is_system_error(error, ENOTDIR);
     return is_none ? make_error_code(errc::not_found) : error;
   };
-  const auto names = list_names(*files_, place);
+  auto names = list_names(*files_, place);
   if (!names) return none(names.error());
   if (!names->contains(manifest_name)) return none(system_error(ENOENT));
   const auto text = files_->read(place + "/" + std::string(manifest_name), manifest_bytes_max);
@@ -78,11 +95,15 @@ result<manifest> snapshot_history::look_at(snapshot_order order, std::string& wh
     why = std::string(manifest_name) + " is that of " + snapshot_name(content->order());
     return errc::damaged;
   }
-  if (const auto missing = missing_file(*content, *names)) {
-    why = *missing + ": " + system_error(ENOENT).message();
-    return errc::damaged;
+  auto missing = missing_file(*content, *names);
+  if (missing) {
+    names = list_anew(place, [&](const name_set& found) { return !missing_file(*content, found); });
+    if (!names) return none(names.error());
+    missing = missing_file(*content, *names);
   }
-  return content;
+  if (!missing) return content;
+  why = *missing + ": " + system_error(ENOENT).message();
+  return errc::damaged;
 }
 
 // Counts the failures of this run, each at another restart count. A new run counts restarts from 0,
@@ -314,6 +335,12 @@ std::optional<failure> snapshot_history::settle(snapshot_order order) {
   if (auto error = check_claim(*files_, folder_, generation_, keep_problem)) {
     return failure{error, problem, error == errc::refused, true};
   }
+  // What is not found is removed: an outdated listing must not cost a snapshot.
+  if (const auto names =
+          list_anew(place, [](const name_set& listed) { return listed.contains(manifest_name); });
+      !names && !has_vanished(names.error())) {
+    return failure{names.error(), unknown_outcome + names.error().message(), false, true};
+  }
   const auto found = look_at(order, problem);
   const bool is_whole = found.has_value();
   auto error = is_whole ? error_code() : found.error();
@@ -325,9 +352,7 @@ std::optional<failure> snapshot_history::settle(snapshot_order order) {
   if (!error) error = files_->sync_folder(folder_);
   if (!error) error = files_->sync_folder(place);
   if (error) {
-    return failure{error,
-                   "whether an earlier attempt has saved it is not known: " + error.message(),
-                   false, true};
+    return failure{error, unknown_outcome + error.message(), false, true};
   }
   bad_.erase(order);
   if (!is_whole) return failure{errc::not_found, "an earlier attempt has left nothing"};

@@ -26,6 +26,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -104,6 +105,8 @@ class snapshot_history {
   result<manifest> candidate(snapshot_order order);
   // Reads and checks the manifest; `why` says what is wrong. not_found: it was never finished.
   result<manifest> look_at(snapshot_order order, std::string& why) const;
+  result<name_set> list_anew(const std::string& place,
+                             const std::function<bool(const name_set&)>& is_complete) const;
   bool is_unfinished(snapshot_order order) const;
   bool is_still_mapped(snapshot_order order) const;
   std::size_t failures_after(const snapshot_info& info) const;

@@ -9,7 +9,8 @@
 // nfs4_update_changeattr_locked). A cached name may be another file by now: reading it returns
 // ESTALE.
 // - Listing asks the server, because opendir() does (close-to-open), but not on a mount with
-// `nocto`.
+// `nocto`. A long listing takes several requests, between which the folder may change: of two new
+// names it may have the later one alone (fs/nfs/dir.c, nfs_readdir_xdr_to_array).
 // - The server decides on an exclusive create; removing a name that is cached as absent does not
 // reach the server.
 // - A file that is removed by the machine that has it mapped becomes .nfs... in its folder until it
@@ -49,6 +50,10 @@ struct nfs_server {
 class nfs_client : public worker::file_system {
  public:
   static constexpr std::chrono::seconds kept{30};  // Linux's acdirmin
+
+  // The next listing that asks the server was under way when this name appeared, in a part of the
+  // folder that had been read before.
+  std::string missed_by_listing;
 
   // The caller holds the mutex; a mapping locks it when it is released.
   nfs_client(nfs_server& server, bool nocto)
@@ -104,6 +109,8 @@ class nfs_client : public worker::file_system {
     if (nocto_ && folder.until > now_ && folder.listed) return *folder.listed;
     auto names = server_.list(path);
     if (!names) return names;
+    const auto missed = std::exchange(missed_by_listing, "");
+    std::erase_if(*names, [&](const std::string& name) { return name == missed; });
     fetch_attributes(path);
     folder.listed = *names;
     return names;
