@@ -29,6 +29,9 @@ constexpr std::string_view manifest_name = "manifest.json";
 // Hugging Face's tools find the index by its suffix, and load it by this name.
 constexpr std::string_view index_name = "model.safetensors.index.json";
 constexpr std::string_view temporary_suffix = ".tmp";
+// Beside snapshots in a vault: the name of the one that was resumed from, for the launcher
+// (launcher/vault/vault_rules.hpp).
+constexpr std::string_view resumed_from_name = ".resumed-from";
 // A survivor may write while a rank that is cut off still saves the same step, so it uses other
 // names.
 constexpr std::string_view survivors_file_name = "survivors.safetensors";

@@ -316,7 +316,7 @@ class meeting {
   bool uses_vault() const { return here_.vault != nullptr && here_.vault->is_used(); }
   std::set<snapshot_order> held_in_vault() const {
     std::set<snapshot_order> held;
-    for (const auto& [order, has_own] : here_.vault->held())
+    for (const auto& [order, found] : here_.vault->held())
       held.insert(order);
     return held;
   }
@@ -330,17 +330,29 @@ class meeting {
     place_->world_size = here_.local_world_size;
     place_->broadcast = nullptr;
     const auto held = here_.vault->held().find(*made.from);
-    place_->takes_own = held != here_.vault->held().end() && held->second;
+    const bool is_held = held != here_.vault->held().end();
+    place_->takes_own = is_held && held->second.has_own;
+    holder_ = is_held ? held->second.has_rank_0s.value_or(0) : 0;
   }
+  // Each node has read all of it but what rank 0 had saved, which one rank hands out.
+  bool joins_nodes() const {
+    return is_in_vault_ && here_.broadcast && here_.local_world_size != here_.world_size;
+  }
+  bool hands_on(const part_of_snapshot& part) const { return part.hands_on() || joins_nodes(); }
   void give_up(snapshot_order order) {
     agreed_.from.reset();
     if (is_in_vault_) here_.vault->forget(order);
   }
   // Whatever is wrong with it there, the next one is tried: a vault never stops a job.
   reading_word read(part_of_snapshot& part, snapshot_order order,
-                    const std::vector<std::uint32_t>& for_others) const {
+                    const std::vector<std::uint32_t>& for_others) {
     auto word = part.read(order, for_others);
-    if (!is_in_vault_ || !word.outcome) return word;
+    if (!is_in_vault_) return word;
+    if (!word.outcome) {
+      saved_ = here_.vault->ranks_of(order);
+      if (!saved_) word.outcome = failure{errc::damaged, "it has lost its ranks.json"};
+    }
+    if (!word.outcome) return word;
     word.outcome->code = errc::damaged;
     word.files.clear();
     return word;
@@ -387,7 +399,7 @@ class meeting {
     const auto wrong = everybody_reads(attempt, turn, order, part);
     topic = verdict_topic(attempt, turn);
     if (wrong) return wrong->code == errc::damaged ? *wrong : cannot_be_read(order, *wrong);
-    if (!part.hands_on()) return finish(part);
+    if (!hands_on(part)) return finish(part);
     if (auto lost = announce(topic, to_text(reading_word{}))) return lost;
     topic = handed_topic(attempt);
     return everybody_has(topic, part);
@@ -463,7 +475,7 @@ class meeting {
   std::optional<failure> finish_with_others(std::size_t attempt, snapshot_order order,
                                             part_of_snapshot& part) {
     auto mine = finish(part);
-    if (!part.hands_on()) return mine;
+    if (!hands_on(part)) return mine;
     const std::string topic = handed_topic(attempt);
     if (auto lost = report(topic, {mine, {}})) return lost;
     if (has_lost_others(mine)) return mine;
@@ -488,6 +500,9 @@ class meeting {
     if (const auto* wrong = std::get_if<failure>(&found)) return *wrong;
     agreed_.from = std::get<resumed_snapshot>(std::move(found));
     agreed_.from->is_in_vault = is_in_vault_;
+    if (is_in_vault_) agreed_.from->world_size = saved_->world_size;
+    if (joins_nodes())
+      take_what_rank_0_saved(*agreed_.from, *saved_, here_.broadcast, holder_, here_.rank);
     return std::nullopt;
   } catch (const std::exception& lost) {  // from the broadcast
     return failure{
@@ -499,6 +514,8 @@ class meeting {
   rank_exchange& ranks_;
   std::optional<resuming> place_{here_};  // where the chosen snapshot is, and who reads it
   bool is_in_vault_ = false;
+  std::optional<ranks_of_node> saved_;  // of the one in the vault
+  std::uint32_t holder_ = 0;            // of what rank 0 had saved there
   agreement agreed_;
 };
 

@@ -10,9 +10,6 @@
 namespace ddprun::worker {
 namespace {
 
-constexpr std::string_view what_to_do_about_a_difference =
-    "mark those that only rank 0 has with is_rank_0s, or let rank 0 write everything (writers = 1)";
-
 std::string topic_of(std::uint64_t count) {
   return "save/" + std::to_string(count);
 }
@@ -116,6 +113,7 @@ void saver::trust_resumed() {
 
 void saver::trust() {
   if (history_ && resumed_) history_->trust(*resumed_);
+  if (options_.vault != nullptr && resumed_) options_.vault->note_resumed(std::nullopt);
   resumed_.reset();
 }
 
@@ -328,6 +326,7 @@ std::optional<failure> saver::make(const job& next) {
     for (const auto old : word.going)
       remove_own_file(*options_.files, options_.folder, old, options_.rank);
     outcome = word.outcome;
+    if (!outcome) trust();
   }
   if (outcome && !outcome->may_be_there) take_back(next.info);
   if (outcome && outcome->may_be_there) unsettled_.insert(order);

@@ -18,11 +18,16 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <variant>
 #include <vector>
 
 namespace ddprun::worker {
+
+// Of a failure: ranks have other replicated tensors than rank 0.
+constexpr std::string_view what_to_do_about_a_difference =
+    "mark those that only rank 0 has with is_rank_0s, or let rank 0 write everything (writers = 1)";
 
 struct saver_options {
   file_system* files = nullptr;
@@ -42,7 +47,10 @@ class saver {
     std::uint64_t deal = 0;
     std::string index;                        // rank 0's; empty: none, as it writes all of that
     std::vector<std::function<void()>> late;  // bring what of the layout's bytes is still to come
-    std::vector<std::string> rank_0s;  // for the vault: tensors that may differ between nodes
+    // For the vault: tensors that may differ between nodes, and the checksum of the others' names,
+    // types and shapes, which all nodes must have alike; 0: not compared.
+    std::vector<std::string> rank_0s;
+    std::uint64_t descriptions = 0;
   };
   // Files to write, or why this rank has none.
   struct job {
@@ -97,7 +105,7 @@ class saver {
   // In saver_vault.cpp.
   std::optional<failure> make_in_vault(const job& next, const std::string& topic);
   outcome_word write_in_vault(const job& next);
-  outcome_word of_all_ranks(const std::string& topic, const outcome_word& mine);
+  outcome_word of_all_ranks(const std::string& topic, const written_word& mine);
   void tell_of_vault(const outcome_word& outcome, snapshot_order order);
   void forget_before();
   static constexpr const char* whole_topic = "/whole";  // after that of a save in the vault

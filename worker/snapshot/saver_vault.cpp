@@ -1,14 +1,43 @@
 // The saver's part for the vault: each rank writes its file there, each node makes its files a
 // snapshot, and all nodes keep it, or none.
+#include "rendezvous/base/rank_text.hpp"
 #include "worker/snapshot/saver.hpp"
 
 #include <exception>
 #include <utility>
+#include <vector>
 
 namespace ddprun::worker {
 
+namespace {
+
+// Rank 0: none, or the failure of a rank. Each node's snapshot is one by itself, so only here the
+// tensors of different nodes are compared.
+outcome_word outcome_of(const std::vector<std::string>& texts) {
+  std::vector<outcome_word> told;
+  std::vector<std::uint64_t> descriptions;
+  for (const auto& text : texts) {
+    const auto word = parse_written(text);
+    const auto* const wrong = std::get_if<failure>(&word);
+    told.push_back(wrong != nullptr ? outcome_word(*wrong) : std::nullopt);
+    descriptions.push_back(wrong != nullptr ? 0 : std::get<written_file>(word).deal);
+  }
+  if (auto worst = worst_of(told)) return worst;
+  std::vector<std::uint32_t> others;
+  for (std::uint32_t rank = 0; rank < descriptions.size(); ++rank) {
+    if (descriptions[rank] != descriptions[0]) others.push_back(rank);
+  }
+  if (others.empty()) return std::nullopt;
+  return failure{errc::invalid_argument,
+                 text_of_ranks(others) + (others.size() == 1 ? " has" : " have") +
+                     " replicated tensors with other names, types or shapes than rank 0: " +
+                     std::string(what_to_do_about_a_difference)};
+}
+
+}  // namespace
+
 // What this rank says becomes what all say: none, or the failure of one of them.
-outcome_word saver::of_all_ranks(const std::string& topic, const outcome_word& mine) {
+outcome_word saver::of_all_ranks(const std::string& topic, const written_word& mine) {
   if (ranks_.report(topic, to_text(mine))) return lost("cannot tell rank 0: ");
   if (options_.rank != 0) {
     const auto text = ranks_.announcement(topic);
@@ -16,10 +45,7 @@ outcome_word saver::of_all_ranks(const std::string& topic, const outcome_word& m
   }
   outcome_word outcome;
   if (const auto texts = ranks_.reports(topic)) {
-    std::vector<outcome_word> told;
-    for (const auto& text : *texts)
-      told.push_back(parse_outcome(text));
-    outcome = worst_of(told);
+    outcome = outcome_of(*texts);
   } else {
     outcome = failure{texts.error(), ranks_.problem(), true};
   }
@@ -47,15 +73,19 @@ void saver::tell_of_vault(const outcome_word& outcome, snapshot_order order) {
 
 std::optional<failure> saver::make_in_vault(const job& next, const std::string& topic) {
   const snapshot_order order{next.info.generation, next.info.step};
+  const auto* const files_here = std::get_if<files>(&next.file);
+  const auto word_of = [&](const outcome_word& wrong) -> written_word {
+    if (wrong) return *wrong;
+    return written_file{{}, files_here->descriptions};
+  };
   outcome_word mine = write_in_vault(next);
   if (!mine) mine = wait_until_settled();
-  outcome_word outcome = of_all_ranks(topic, mine);
+  outcome_word outcome = of_all_ranks(topic, word_of(mine));
   if (!outcome) {
     // All have written their files.
-    const auto& files_here = std::get<files>(next.file);
-    const vault_write what{next.info, files_here.layout, files_here.replicated, files_here.deal,
-                           files_here.rank_0s};
-    outcome = of_all_ranks(topic + whole_topic, options_.vault->complete(what));
+    const vault_write what{next.info, files_here->layout, files_here->replicated, files_here->deal,
+                           files_here->rank_0s};
+    outcome = of_all_ranks(topic + whole_topic, word_of(options_.vault->complete(what)));
   }
   if (!outcome) {
     options_.vault->keep(order);

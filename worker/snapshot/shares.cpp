@@ -81,6 +81,15 @@ dealt_tensors deal_out(const snapshot_part& replicated, std::uint32_t writers,
   return dealt;
 }
 
+std::uint64_t checksum_of_descriptions(const snapshot_part& replicated) {
+  checksum sum;
+  for (const auto& tensor : replicated.tensors) {
+    if (tensor.is_rank_0s) continue;
+    sum.add(to_text(static_cast<const tensor_description&>(tensor)) + "\n");
+  }
+  return sum.value();
+}
+
 snapshot_part share_of(const snapshot_part& replicated, const dealt_tensors& dealt,
                        std::uint32_t rank) {
   snapshot_part share;

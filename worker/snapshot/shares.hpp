@@ -50,6 +50,10 @@ struct dealt_tensors {
 dealt_tensors deal_out(const snapshot_part& replicated, std::uint32_t writers,
                        std::uint32_t world_size);
 
+// A checksum of the names, types and shapes, without what is rank 0's. It is the same on all ranks,
+// however many of them write.
+std::uint64_t checksum_of_descriptions(const snapshot_part& replicated);
+
 // The share that this rank writes.
 snapshot_part share_of(const snapshot_part& replicated, const dealt_tensors& dealt,
                        std::uint32_t rank);

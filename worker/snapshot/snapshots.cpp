@@ -23,23 +23,9 @@ namespace {
 std::unique_ptr<vault_tier> vault_for(const environment& here, const snapshots_options& options) {
   if (!options.uses_vault) return nullptr;
   return std::make_unique<vault_tier>(
-      here, vault_options{options.files, options.vault ? *options.vault : vault_of_node(),
-                          options.folder, options.vault_keep});
-}
-
-// What only the whole job has of a snapshot that each node has for itself.
-std::optional<failure> join_nodes(resumed_snapshot& found, const vault_tier& vault,
-                                  const environment& here, const byte_broadcast& broadcast) try {
-  const auto saved = vault.ranks_of({found.info.generation, found.info.step});
-  if (!saved) return failure{errc::damaged, found.path + ": it has lost its ranks.json"};
-  found.world_size = saved->world_size;
-  const bool is_on_one_node = here.local_world_size == here.world_size;
-  if (broadcast && !is_on_one_node) take_from_rank_0(found, *saved, broadcast, here.rank);
-  return std::nullopt;
-} catch (const std::exception& lost) {  // from the broadcast
-  return failure{
-      errc::connection_closed,
-      std::string("cannot distribute what rank 0 has read of the snapshot: ") + lost.what()};
+      here,
+      vault_options{options.files, options.vault ? *options.vault : vault_of_node(), options.folder,
+                    options.vault_keep, static_cast<bool>(options.broadcast)});
 }
 
 // Rank 0: why what is in the vault does not count.
@@ -49,11 +35,10 @@ void tell_of_vault(const vault_tier& vault, const snapshots_options& options,
     options.on_message("no vault for the snapshots in " + options.folder + ": " + vault.why_not());
   }
   const auto& left_out = vault.left_out();
-  if (left_out && (!from || snapshot_order{from->info.generation, from->info.step} < *left_out)) {
-    options.on_message("snapshot " + vault.path(*left_out) +
-                       " in the vault is not taken: each of several nodes has pieces of larger "
-                       "tensors there, and the ranks are others now");
-  }
+  if (!left_out) return;
+  if (from && left_out->order < snapshot_order{from->info.generation, from->info.step}) return;
+  options.on_message("snapshot " + vault.path(left_out->order) +
+                     " in the vault is not taken: " + left_out->why);
 }
 
 // A single writer is wanted where other ranks may have anything: all that is replicated is rank
@@ -131,11 +116,6 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
       options.on_message,
       vault.get()};
   auto agreed = agree_on_snapshot(start, ranks);
-  if (auto* const found = std::get_if<agreement>(&agreed); found && found->from) {
-    if (found->from->is_in_vault) {
-      if (auto wrong = join_nodes(*found->from, *vault, here, options.broadcast)) agreed = *wrong;
-    }
-  }
   if (const auto* told = std::get_if<failure>(&agreed)) {
     problem = told->text;
     return told->code;
@@ -148,6 +128,10 @@ result<std::unique_ptr<snapshots>> snapshots::open(const environment& here,
   if (found.from) {
     resumed = snapshot_order{found.from->info.generation, found.from->info.step};
     made->trusted_at = resumed->step + made->options.trusted_after_steps;
+  }
+  if (vault) {
+    const bool counts = found.from && found.from->is_in_vault && made->options.distrust;
+    vault->note_resumed(counts ? resumed : std::nullopt);
   }
   made->store = ranks.store();
   made->vault = std::move(vault);
@@ -194,6 +178,7 @@ result<saver::files> snapshots::parts::files_of(const snapshot_state& state, sna
   if (options.writers != 1) mine.deal = dealt.checksum;
   if (is_for_vault) {
     mine.rank_0s = names_of_rank_0s(state.replicated, options.writers == 1);
+    if (options.writers != 1) mine.descriptions = checksum_of_descriptions(state.replicated);
     return mine;
   }
   if (here.rank == 0 && dealt.is_shared()) {

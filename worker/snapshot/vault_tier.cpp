@@ -50,13 +50,8 @@ failure because(const std::string& what, const error_code& error) {
   return {error, what + ": " + error.message()};
 }
 
-// Of rank 0's size on all ranks.
-void hand_on_from_rank_0(const byte_broadcast& broadcast, std::string& bytes) {
-  hand_on(broadcast, 0, {}, bytes.data(), bytes.size());
-}
-
-std::uint64_t number_of_rank_0(const byte_broadcast& broadcast, std::uint64_t own) {
-  broadcast(0, reinterpret_cast<char*>(&own), sizeof own);
+std::uint64_t number_of(std::uint32_t holder, const byte_broadcast& broadcast, std::uint64_t own) {
+  broadcast(holder, reinterpret_cast<char*>(&own), sizeof own);
   return own;
 }
 
@@ -110,6 +105,8 @@ std::optional<vault_tier::holding> vault_tier::look_at(snapshot_order order) con
   found.has_own = ranks->world_size == here_.world_size && ranks->count == here_.local_world_size &&
                   ranks->first + here_.local_rank == here_.rank;
   found.needs_own = content->has_pieces && ranks->count != ranks->world_size;
+  found.has_rank_0s = ranks->first == 0;
+  found.needs_rank_0s = !ranks->rank_0s.empty();
   return found;
 }
 
@@ -127,9 +124,24 @@ std::string vault_tier::word_of_this_rank() {
     if (!order) continue;
     generation_max = std::max(generation_max, order->generation);
     if (const auto found = look_at(*order))
-      held.push_back({order->generation, order->step, found->has_own, found->needs_own});
+      held.push_back({order->generation, order->step, found->has_own, found->needs_own,
+                      found->has_rank_0s, found->needs_rank_0s});
   }
   return json_text({{"held", std::move(held)}, {"generation", generation_max}});
+}
+
+// Why all cannot take it, though all have it; empty: they can. `needs` is what any rank needs.
+std::string vault_tier::why_left_out(const held_snapshot& found, const holding& needs) const {
+  if (!found.has_own && needs.needs_own) {
+    return "each of several nodes has pieces of larger tensors there, and the ranks are others now";
+  }
+  // Without a broadcast each node has its own first rank's version.
+  const bool is_on_one_node = here_.local_world_size == here_.world_size;
+  const bool is_handed_out = options_.has_broadcast && !is_on_one_node;
+  const bool has_rank_0s = found.has_rank_0s && (is_handed_out || *found.has_rank_0s == 0);
+  if (needs.needs_rank_0s && !has_rank_0s)
+    return "the tensors that only rank 0 saves are lost with its node";
+  return "";
 }
 
 // Rank 0: a snapshot counts if each rank has it, and with its own state if each has that.
@@ -137,7 +149,7 @@ void vault_tier::combine(const std::vector<std::string>& words) {
   std::vector<std::uint32_t> without;
   std::string why;
   std::map<snapshot_order, std::size_t> count;
-  std::set<snapshot_order> incomplete;
+  std::map<snapshot_order, holding> needs;
   for (std::uint32_t rank = 0; rank < words.size(); ++rank) {
     try {
       const json word = json::parse(words[rank]);
@@ -151,9 +163,12 @@ void vault_tier::combine(const std::vector<std::string>& words) {
         const snapshot_order order{each.at(0).get<std::uint64_t>(),
                                    each.at(1).get<std::uint64_t>()};
         ++count[order];
-        const bool has_own = each.at(2).get<bool>();
-        held_.emplace(order, true).first->second &= has_own;
-        if (each.at(3).get<bool>()) incomplete.insert(order);
+        auto& found = held_[order];
+        found.has_own = found.has_own && each.at(2).get<bool>();
+        if (each.at(4).get<bool>() && !found.has_rank_0s) found.has_rank_0s = rank;
+        auto& wanted = needs[order];
+        wanted.needs_own = wanted.needs_own || each.at(3).get<bool>();
+        wanted.needs_rank_0s = wanted.needs_rank_0s || each.at(5).get<bool>();
       }
     } catch (const json::exception&) {
       without.push_back(rank);
@@ -162,18 +177,22 @@ void vault_tier::combine(const std::vector<std::string>& words) {
   }
   if (!without.empty()) why_not_ = text_of_ranks(without) + ": " + why;
   std::erase_if(held_, [&](const auto& each) {
-    const auto& [order, has_own] = each;
+    const auto& [order, found] = each;
     if (!why_not_.empty() || count[order] != words.size()) return true;
-    if (has_own || !incomplete.contains(order)) return false;
-    left_out_ = order;  // they come in ascending order
+    std::string reason = why_left_out(found, needs[order]);
+    if (reason.empty()) return false;
+    left_out_ = {order, std::move(reason)};  // they come in ascending order
     return true;
   });
 }
 
 std::string vault_tier::word_of_all() const {
   json held = json::array();
-  for (const auto& [order, has_own] : held_)
-    held.push_back({order.generation, order.step, has_own});
+  for (const auto& [order, found] : held_) {
+    json each{order.generation, order.step, found.has_own};
+    if (found.has_rank_0s) each.push_back(*found.has_rank_0s);
+    held.push_back(std::move(each));
+  }
   return json_text({{"why", why_not_}, {"held", std::move(held)}, {"generation", generation_max_}});
 }
 
@@ -184,8 +203,9 @@ std::optional<failure> vault_tier::hear(const std::string& word) {
     said.at("generation").get_to(generation_max_);
     held_.clear();
     for (const auto& each : said.at("held")) {
-      held_[{each.at(0).get<std::uint64_t>(), each.at(1).get<std::uint64_t>()}] =
-          each.at(2).get<bool>();
+      auto& found = held_[{each.at(0).get<std::uint64_t>(), each.at(1).get<std::uint64_t>()}];
+      each.at(2).get_to(found.has_own);
+      if (each.size() > 3) found.has_rank_0s = each.at(3).get<std::uint32_t>();
     }
     return std::nullopt;
   } catch (const json::exception&) {
@@ -212,7 +232,7 @@ std::optional<failure> vault_tier::meet(rank_exchange& ranks) {
     if (auto wrong = hear(*word)) return wrong;
   }
   is_met_ = true;
-  for (const auto& [order, has_own] : held_)
+  for (const auto& [order, found] : held_)
     whole_.insert(order);
   if (!is_used() || !is_first()) return std::nullopt;
   remove_unfinished();
@@ -232,6 +252,14 @@ void vault_tier::remove_unfinished() {
     };
     if (inside && std::none_of(inside->begin(), inside->end(), is_manifest)) remove(*order);
   }
+}
+
+// Without a note it is the newest one that the launcher would count a failure against.
+void vault_tier::note_resumed(const std::optional<snapshot_order>& from) {
+  if (folder_.empty() || !is_first()) return;
+  const std::string note = folder_ + "/" + std::string(resumed_from_name);
+  (void)options_.files->remove(note);
+  (void)write_whole(*options_.files, note, from ? snapshot_name(*from) + "\n" : "");
 }
 
 void vault_tier::forget(snapshot_order order) {
@@ -279,8 +307,9 @@ std::optional<failure> vault_tier::write_manifest(const vault_write& what) {
     const auto& written = std::get<written_file>(word);
     if (written.deal != what.deal) {
       return failure{errc::invalid_argument,
-                     "what is replicated has other names, types or shapes on rank " +
-                         std::to_string(here_.rank + rank)};
+                     "rank " + std::to_string(here_.rank + rank) +
+                         " would have other ranks write what is replicated (writers must be the "
+                         "same on all ranks)"};
     }
     content.files.push_back(written.record);
     content.has_pieces = content.has_pieces || written.has_pieces;
@@ -344,18 +373,20 @@ void vault_tier::remove(snapshot_order order) {
   (void)files.remove_folder(place);
 }
 
-void take_from_rank_0(resumed_snapshot& found, const ranks_of_node& saved,
-                      const byte_broadcast& broadcast, std::uint32_t rank) {
+void take_what_rank_0_saved(resumed_snapshot& found, const ranks_of_node& saved,
+                            const byte_broadcast& broadcast, std::uint32_t holder,
+                            std::uint32_t rank) {
+  const bool has_it = rank == holder;
   auto& [values, tensors] = found.replicated;
   std::set<std::string, std::less<>> replaced(saved.rank_0s.begin(), saved.rank_0s.end());
   json described = json::array();
   for (const auto& tensor : tensors) {
-    if (rank == 0 && replaced.contains(tensor.name))
+    if (has_it && replaced.contains(tensor.name))
       described.push_back({tensor.name, to_text(tensor.type), tensor.shape});
   }
   std::string text = json_text({{"values", values}, {"tensors", std::move(described)}});
-  text.resize(number_of_rank_0(broadcast, text.size()));
-  hand_on_from_rank_0(broadcast, text);
+  text.resize(number_of(holder, broadcast, text.size()));
+  hand_on(broadcast, holder, {}, text.data(), text.size());
   const json of_rank_0 = json::parse(text);
   of_rank_0.at("values").get_to(values);
   std::vector<tensor_view> taken;
@@ -366,15 +397,15 @@ void take_from_rank_0(resumed_snapshot& found, const ranks_of_node& saved,
     each.at(2).get_to(tensor.shape);
     auto memory = std::make_shared<file_in_memory>();
     memory->content.resize(bytes_of(tensor).value());
-    if (rank == 0) memory->content = found.replicated.find(tensor.name)->bytes;
-    hand_on_from_rank_0(broadcast, memory->content);
-    if (rank == 0) continue;  // it has them in its file
+    if (has_it) memory->content = found.replicated.find(tensor.name)->bytes;
+    hand_on(broadcast, holder, {}, memory->content.data(), memory->content.size());
+    if (has_it) continue;  // in its file
     tensor.bytes = memory->content;
     found.bytes.push_back(std::move(memory));
     replaced.insert(tensor.name);
     taken.push_back(std::move(tensor));
   }
-  if (rank == 0) return;
+  if (has_it) return;
   // What is here and not on rank 0 goes, too: the folder's snapshot would not have it.
   std::erase_if(tensors, [&](const tensor_view& each) { return replaced.contains(each.name); });
   tensors.insert(tensors.end(), taken.begin(), taken.end());

@@ -6,6 +6,7 @@
 // write all of what is replicated, a share each, and their own state.
 //
 //   DDPRUN_VAULT/snapshots-0123456789abcdef/     of the folder with this checksum of its name
+//     .resumed-from                              tells the launcher what was resumed from
 //     snapshot-000003-000040/                    names and order are those of the folder
 //     (names.hpp)
 //       rank-00000.safetensors ...               one for each rank of the node, from 0
@@ -47,6 +48,21 @@ struct vault_options {
   std::string vault;     // this node's; empty: it has none
   std::string folder;    // whose second place it is
   std::size_t keep = 2;  // newest snapshots to keep, at least 1
+  // The ranks have a broadcast, with which they hand out what rank 0 has saved.
+  bool has_broadcast = false;
+};
+
+// A snapshot that all ranks have, each in the vault of its node.
+struct held_snapshot {
+  bool has_own = true;  // each rank can have its own state, too
+  // The lowest rank whose node has what rank 0 had saved; none: it is lost.
+  std::optional<std::uint32_t> has_rank_0s;
+};
+
+// A snapshot that all ranks have, and cannot take.
+struct left_out_snapshot {
+  snapshot_order order;
+  std::string why;
 };
 
 // Which ranks a node's snapshot is of: those of the node, in order, from `first`.
@@ -78,11 +94,13 @@ class vault_tier {
   const std::string& why_not() const { return why_not_; }
   bool is_used() const { return is_met_ && why_not_.empty(); }
 
-  // The snapshots that all ranks have; true: each can have its own state, too.
-  const std::map<snapshot_order, bool>& held() const { return held_; }
-  // Rank 0: the newest that all have, and cannot take, as its pieces of larger tensors are on
-  // several nodes and the ranks are others now.
-  const std::optional<snapshot_order>& left_out() const { return left_out_; }
+  // What all ranks can go on from.
+  const std::map<snapshot_order, held_snapshot>& held() const { return held_; }
+  // Rank 0: the newest of those that all have and cannot take.
+  const std::optional<left_out_snapshot>& left_out() const { return left_out_; }
+  // The ranks of this node resume from that one; none: from elsewhere, or it has proved itself. The
+  // launcher sets a snapshot aside from which two rounds in a row have resumed and failed.
+  void note_resumed(const std::optional<snapshot_order>& from);
   // One of them is damaged: it does not count among those to keep.
   void forget(snapshot_order order);
   // The greatest generation of any that a rank has; the folder's next one must be greater.
@@ -104,14 +122,17 @@ class vault_tier {
 
  private:
   struct holding {
-    bool has_own = false;    // this rank's own state is that of the rank that it is now
-    bool needs_own = false;  // there are pieces of larger tensors on other nodes
+    bool has_own = false;        // this rank's own state is that of the rank that it is now
+    bool needs_own = false;      // there are pieces of larger tensors on other nodes
+    bool has_rank_0s = false;    // this node's part is that of rank 0's node
+    bool needs_rank_0s = false;  // there are tensors of which all ranks get rank 0's
   };
 
   bool is_first() const { return here_.local_rank == 0; }
   std::string word_of_this_rank();
   std::optional<holding> look_at(snapshot_order order) const;
   void combine(const std::vector<std::string>& words);
+  std::string why_left_out(const held_snapshot& found, const holding& needs) const;
   std::optional<failure> hear(const std::string& word);
   std::string word_of_all() const;
   std::optional<failure> write_manifest(const vault_write& what);
@@ -123,17 +144,18 @@ class vault_tier {
   std::string folder_;
   bool is_met_ = false;
   std::string why_not_;
-  std::map<snapshot_order, bool> held_;
-  std::optional<snapshot_order> left_out_;
+  std::map<snapshot_order, held_snapshot> held_;
+  std::optional<left_out_snapshot> left_out_;
   std::uint64_t generation_max_ = 0;
   std::set<snapshot_order> whole_;  // on all nodes, as far as this rank knows
 };
 
-// Gives all ranks what a snapshot in the folder would give them: rank 0's values, and its version
-// of the tensors that may differ between nodes, whatever those of other ranks are called or look
-// like. All ranks call it; it throws what the broadcast throws, and std::exception if that has
-// brought something else.
-void take_from_rank_0(resumed_snapshot& found, const ranks_of_node& saved,
-                      const byte_broadcast& broadcast, std::uint32_t rank);
+// Gives all ranks what a snapshot in the folder would give them: the values that rank 0 has saved,
+// and its version of the tensors that may differ between nodes, whatever those of other ranks are
+// called or look like. `holder` is the rank that has read them. All ranks call it; it throws what
+// the broadcast throws, and std::exception if that has brought something else.
+void take_what_rank_0_saved(resumed_snapshot& found, const ranks_of_node& saved,
+                            const byte_broadcast& broadcast, std::uint32_t holder,
+                            std::uint32_t rank);
 
 }  // namespace ddprun::worker

@@ -7,6 +7,7 @@
 #include "worker/snapshot/checksum.hpp"
 #include "worker/snapshot/snapshots.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -22,10 +23,20 @@ using namespace ddprun::worker;
 
 inline constexpr auto vault = snapshot_place::vault;
 
+// Without the note for the launcher.
+inline std::set<std::string> names_below(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& each : std::filesystem::directory_iterator(folder))
+    names.insert(each.path().filename());
+  names.erase(".resumed-from");
+  return names;
+}
+
 // Nodes with as many ranks each, each with a vault of its own.
 struct vault_job : job_under_test {
   std::uint32_t on_each_node = 1;
   std::size_t keep = 3, vault_keep = 2;
+  bool distrust = true;
   std::set<std::uint32_t> nodes_without;          // a vault
   std::unique_ptr<broadcast_of_threads> between;  // none: ranks have no other way
 
@@ -46,12 +57,14 @@ struct vault_job : job_under_test {
       here.rank = rank;
       here.world_size = world_size;
       here.local_rank = rank % on_each_node;
-      here.local_world_size = on_each_node;
+      here.local_world_size =
+          std::min(on_each_node, world_size - rank / on_each_node * on_each_node);
       here.master_address = "127.0.0.1";
       here.master_port = store.port();
       auto with = options();
       const std::uint32_t node = rank / on_each_node;
       with.keep = keep;
+      with.distrust = distrust;
       with.uses_vault = true;
       with.vault_keep = vault_keep;
       with.vault = nodes_without.contains(node) ? "" : vault_of(node);

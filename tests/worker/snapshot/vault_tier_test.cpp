@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -19,13 +20,6 @@ namespace ddprun::tests {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::set<std::string> names_below(const std::string& folder) {
-  std::set<std::string> names;
-  for (const auto& each : fs::directory_iterator(folder))
-    names.insert(each.path().filename());
-  return names;
-}
 
 void change_a_byte(const std::string& path) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -326,6 +320,60 @@ TEST_CASE("a save in the vault does not speak for what was gone on from", "[snap
   }
 }
 
+TEST_CASE("each node's launcher is told what was gone on from", "[snapshot][vault]") {
+  vault_job test;
+  const auto told = [&] {
+    std::set<std::string> all;
+    for (const std::uint32_t node : {0u, 1u}) {
+      std::ifstream note(test.in_vault(node, ".resumed-from"));
+      REQUIRE(note.good());
+      all.insert(std::string(std::istreambuf_iterator<char>(note), {}));
+    }
+    return all;
+  };
+  const std::set<std::string> nothing{""};
+  {
+    auto ranks = test.open(1, 2);
+    require_open(ranks);
+    CHECK(told() == nothing);
+    CHECK(save_to(ranks, 20, vault) == all(2));
+    CHECK(told() == nothing);
+  }
+  const std::set<std::string> newest{"snapshot-000001-000020\n"};
+  const std::string by = GENERATE("progress", "a snapshot in the folder", "the end");
+  {
+    auto ranks = test.open(2, 2);
+    CHECK(resumed_step(ranks) == 20);
+    CHECK(told() == newest);
+    job_under_test::on_all(2, [&](std::uint32_t rank) {
+      auto& job = *ranks[rank].job;
+      ranks[rank].error = job.progress(29);
+      if (by == "progress") ranks[rank].error = job.progress(30);
+      if (by == "the end") ranks[rank].error = job.close();
+      if (by == "progress") ranks[rank].error = job.wait();
+    });
+    if (by == "a snapshot in the folder") {
+      CHECK(save_to(ranks, 30, snapshot_place::folder) == all(2));
+    }
+    CHECK(told() == nothing);  // it has proved itself
+  }
+  fs::remove_all(test.folder);
+  test.distrust = false;
+  CHECK(resumed_step(test.open(3, 2)) == 20);
+  CHECK(told() == nothing);
+}
+
+TEST_CASE("what was gone on from in the folder is not the vault's", "[snapshot][vault]") {
+  vault_job test;
+  {
+    auto ranks = test.open(1, 1);
+    CHECK(save_to(ranks, 10, vault) == all(1));
+    CHECK(save_to(ranks, 20, snapshot_place::folder) == all(1));
+  }
+  CHECK(resumed_step(test.open(2, 1)) == 20);
+  CHECK(fs::file_size(test.in_vault(0, ".resumed-from")) == 0);
+}
+
 TEST_CASE("a new folder's snapshots are newer than what the vault has", "[snapshot][vault]") {
   vault_job test;
   for (const round_number round : {1, 2, 3}) {
@@ -393,8 +441,8 @@ TEST_CASE("ranks of one node that do not have the same tensors save nothing in t
   });
   CHECK(!ranks[0].error);
   CHECK(names_below(test.in_vault(0)).empty());
-  CHECK(test.messages.last().find("has other names, types or shapes on rank 1") !=
-        std::string::npos);
+  CHECK(test.messages.last().find("rank 1 has replicated tensors with other names, types or "
+                                  "shapes than rank 0") != std::string::npos);
 }
 
 TEST_CASE("an emergency snapshot is newer than what the vault has", "[snapshot][vault]") {
