@@ -3,6 +3,7 @@
 #include "launcher/hosts/kubernetes/exit_rules.hpp"
 #include "launcher/hosts/kubernetes/pod_template.hpp"
 #include "launcher/hosts/kubernetes/yaml.hpp"
+#include "rendezvous/base/counted.hpp"
 
 #include <cstdio>
 
@@ -90,7 +91,7 @@ void write_job_spec(yaml_writer& yaml, const manifest_request& request, const po
   yaml.comment("A lost pod is replaced alone, once it is known to be gone.");
   yaml.entry("backoffLimitPerIndex", successors_max);
   if (request.is_elastic())
-    yaml.comment("The run goes on with " + std::to_string(request.nodes_min) + " nodes.");
+    yaml.comment("The run goes on with " + counted(request.nodes_min, "node") + ".");
   yaml.entry("maxFailedIndexes", std::int64_t{request.nodes_max - request.nodes_min});
   if (request.is_elastic()) {
     yaml.comment(

@@ -102,7 +102,7 @@ std::string gathering_reason(const run_options& options, const entered_phase& ph
     text += "; " + first.label() +
             (first.obedience == obedience::ignores ? " has not begun to stop its workers as told"
                                                    : " has workers that do not end");
-    if (stuck.size() > 1) text += " (and " + std::to_string(stuck.size() - 1) + " more nodes)";
+    if (stuck.size() > 1) text += " (and " + counted(stuck.size() - 1, "more node") + ")";
   }
   return text;
 }
@@ -168,8 +168,8 @@ std::string run::state::reason() const {
                counted(memberships.size(), "node");
       }
       if (memberships.succeeded() == 0) return head + " runs";
-      std::string text = head + " runs; " + std::to_string(memberships.succeeded()) +
-                         " nodes are done, waiting for ";
+      std::string text = head + " runs; " + counted(memberships.succeeded(), "node") +
+                         (memberships.succeeded() == 1 ? " is" : " are") + " done, waiting for ";
       std::size_t named = 0;
       for (const membership& one : memberships) {
         if (one.phase() == member_phase::succeeded) continue;

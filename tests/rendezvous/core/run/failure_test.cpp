@@ -132,7 +132,7 @@ TEST_CASE("success is final: a later loss of that member does not end the round"
   story.pass(5s);
   CHECK(story.view().phase == run_phase::running);
   CHECK(story.why() ==
-        "round 1 of 2 nodes and 4 workers runs; 1 nodes are done, waiting for a; "
+        "round 1 of 2 nodes and 4 workers runs; 1 node is done, waiting for a; "
         "for 5 s");
   story.say(*story.a, member_phase::succeeded);
   CHECK(story.a->wanted.phase == desired_phase::close);
@@ -339,7 +339,7 @@ TEST_CASE("a node that is lost during failure_grace is the root cause, and ends 
   effect.is_secondary = true;
   story.a->state.causes = {effect};
   story.say(*story.a, member_phase::failed);
-  CHECK(story.notes.back() == describe(story.a->state.causes.front()) +
+  CHECK(story.notes.back() == core::describe(story.a->state.causes.front()) +
                                   ": this follows from another failure; waiting up to 30 s for "
                                   "that one to be reported (failure_grace)");
   story.disconnect(*story.b);

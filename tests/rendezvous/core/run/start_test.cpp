@@ -120,7 +120,7 @@ TEST_CASE("every member is counted once on its way to running, however often it 
   SECTION("one has succeeded at once") {
     story.say(*story.c, member_phase::succeeded);
     story.say(*story.c, member_phase::succeeded);
-    CHECK(story.why().find("round 1 of 3 nodes and 6 workers runs; 1 nodes are done") == 0);
+    CHECK(story.why().find("round 1 of 3 nodes and 6 workers runs; 1 node is done") == 0);
     story.pass(70s);
     CHECK(story.view().phase == run_phase::running);
     // A status that was sent before, and arrives only now, sets nothing back.
