@@ -41,6 +41,8 @@ _PDEATHSIG = 1
 _SITES_OWN = ("sitecustomize", "usercustomize")
 # Python imports these before a script that is a module (-m), or a file with --run-path.
 _RUNNERS = frozenset(("runpy", "pkgutil"))
+# Python 3.13 and later also import this before a command (-c), whose text tracebacks are to show.
+_KEEPER_OF_TEXTS = "linecache"
 # Libraries read these when they work (processes meet, a GPU is opened), not while they are
 # imported. A module that reads one of them from os.environ during its import is noticed.
 _LATE_VARIABLES = (b"CUDA_VISIBLE_DEVICES", b"PYTORCH_NVML_BASED_CUDA_CHECK", b"NCCL_", b"GLOO_",
@@ -60,7 +62,9 @@ class Zygote:
         self._names = frozenset(map(os.fsencode, rank_names))
         self._stop = None      # why the rest of the list is not imported
         self._allowed = None   # what may be imported; None: everything
-        self._of_start = _RUNNERS if sys.orig_argv[2] in ("-m", "-c") else frozenset()
+        self._of_start = set(_RUNNERS if sys.orig_argv[2] in ("-m", "-c") else ())
+        if sys.orig_argv[2] == "-c" and sys.version_info >= (3, 13):
+            self._of_start.add(_KEEPER_OF_TEXTS)
         self._replayed = {}    # variables that the script sets before an import
         self._read_bytes = 0   # of the list so far
         self._imported = set()
