@@ -171,6 +171,30 @@ def test_an_environment_that_was_not_made_to_its_end_gets_its_pip(checkout):
     assert half.has_called("called")
 
 
+def test_an_environment_of_another_place_that_is_gone_is_named(checkout):
+    moved = checkout(WITHOUT_PYTHON)
+    shutil.rmtree(moved.folder / ".venv")
+    (moved.folder / ".venv").symlink_to("/elsewhere/.venv")
+    assert moved.refusal() == "setup: .venv points to nothing: /elsewhere/.venv; remove it"
+
+
+def test_a_second_call_waits_for_the_first(checkout):
+    bare = checkout({**WITHOUT_PYTHON, "pip": HANGS})
+    first = bare.start()
+    try:
+        wait_for("it to begin", lambda: bare.has_called("begun") or first.poll() is not None)
+        second = bare.start()
+        assert second.stdout.readline() == "setup: waiting for another tests/setup in this " \
+                                           "checkout\n"
+        bare.write({"pip": FAILS})
+        first.send_signal(signal.SIGTERM)
+        first.communicate()
+        _, errors = second.communicate()  # it is its turn now
+        assert "setup: pip could not install tests/requirements.txt" in errors
+    finally:
+        first.kill()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("programs", [
     {**WITHOUT_PACKAGES, "bin/apt-get": HANGS},

@@ -95,11 +95,20 @@ def test_nothing_is_left_of_the_demo(tmp_path, phase, how):
     assert not list((tmp_path / "tmp").iterdir())
 
 
-def refusal(demo):
-    run = demo.start()
+def refusal(demo, *words):
+    run = demo.start(*words)
     _, errors = run.communicate(timeout=LIMIT_S)
     assert run.returncode == 2, errors
     return errors
+
+
+@pytest.mark.parametrize("words, line", [
+    (["--epoch", "x"], "argument --epochs: invalid int value: 'x'"),
+    (["--kill-at", "50"], "--kill-at must be after the first snapshot and before the last epoch"),
+    (["--gpus"], "unrecognized arguments: --gpus")])
+def test_a_wrong_argument_is_refused(tmp_path, words, line):
+    errors = refusal(Demo(tmp_path, BUILT), *words)
+    assert errors.startswith("usage: demo ") and errors.endswith(f"demo: error: {line}\n")
 
 
 def test_a_build_of_another_checkout_is_refused(tmp_path):
