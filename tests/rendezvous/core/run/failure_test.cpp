@@ -105,6 +105,20 @@ TEST_CASE("a member that keeps restoring data for its workers is not a slow star
           "b: has not started within 60 s (start_timeout), is still starting");
     CHECK(story.view().phase == run_phase::stopping);
   }
+  SECTION("and what it had restored in the round before is forgotten") {
+    story.fail(*story.a, 1);
+    story.stop_all();
+    fake_node& first = story.node_in(desired_phase::prepare);
+    run_story::obey(first);
+    first.state.service_port = 29502;
+    story.say(first, member_phase::preparing);
+    story.say(*story.a, member_phase::running);
+    story.pass(59s);
+    story.b->state.restored = 1;
+    story.say(*story.b, member_phase::starting);
+    story.pass(59s);
+    CHECK(story.view().phase == run_phase::running);
+  }
 }
 
 TEST_CASE("a leader that cannot prepare fails the round for all that were told of it") {
