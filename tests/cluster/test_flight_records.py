@@ -488,7 +488,8 @@ def test_whatever_answers_in_the_servers_place_training_goes_on(cluster, tmp_pat
         threading.Thread(target=answer, daemon=True).start()
     """.replace("ANSWER", HOSTILE[answer]),
                    STANDS.format(how=SLEEPS))
-    agent = start(cluster, script, "--log-dir", tmp_path / "logs", "--tee", 3)
+    one_is_mute = ("--evidence", 5) if answer == "silent" else ()
+    agent = start(cluster, script, "--log-dir", tmp_path / "logs", "--tee", 3, *one_is_mute)
     assert agent.wait(LIMIT) == 0, agent.err()
     line = line_of(script, SLEEPS)
     assert (f"rank 1 stood in work (train.py:{line}) while rank 0 waited in all_reduce, "

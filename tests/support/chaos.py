@@ -109,7 +109,7 @@ class Chaos:
             environment["DDPRUN_TEST_STRAY"] = "1"
         node.agent = self.cluster.agent(
             node.name, "--max-restarts", 1000000, "--max-node-losses", 1000000,
-            "--max-quick-failures", 0, "--children-grace", 0.5,
+            "--max-quick-failures", 0, "--children-grace", 0.5, "--evidence", 2,
             "--on-join", setting.on_join, "--embed-daemon", embeds,
             endpoint=f"127.0.0.1:{self.port}", nnodes=setting.nnodes, workers=setting.workers,
             run="chaos", conf=setting.conf, command=["--no-python", WORKER],
