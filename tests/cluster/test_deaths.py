@@ -125,7 +125,7 @@ def test_daemon_that_stays_dead_costs_no_worker_while_the_nodes_see_each_other(c
 
 def test_agent_that_hosts_the_daemon_is_killed_the_others_end_with_a_clear_line(cluster):
     endpoint = f"127.0.0.1:{free_port()}"
-    conf = "node_timeout=6,join_timeout=20"
+    conf = f"{NONE_IS_LOST},join_timeout=30"
     a = cluster.agent("node-a", endpoint=endpoint, nnodes=2, workers=1, conf=conf)
     a.says("1 of 2 nodes")
     b = cluster.agent("node-b", endpoint=endpoint, nnodes=2, workers=1, conf=conf)

@@ -287,13 +287,14 @@ def test_a_batch_systems_usr1_reaches_the_workers_that_want_it(cluster, make_slu
 
 @pytest.mark.slow
 def test_the_others_go_on_without_a_lost_node(cluster, make_slurm):
-    slurm = make_slurm("n1", "n2", "n3", slurmd_timeout=5)
+    slurm = make_slurm("n1", "n2", "n3")
     job = slurm.start("head", "salloc", "-N3", "--no-kill", "srun", "--no-kill", "--wait=0",
                       "--kill-on-bad-exit=0", "--ntasks-per-node=1", DDPRUN, "--nnodes=2:3",
                       "--rdzv-conf", LOST_SOON, *PLAIN)
     assert nodes_of(cluster.started(1, 3)) == ["n1", "n2", "n3"]
     slurm.lose("n3")
     assert nodes_of(cluster.started(2, 2)) == ["n1", "n2"]
+    slurm.tell_of_loss("n3")
     wait_for("Slurm to have lost the node, too", lambda: "down" in slurm.ask(
         "sinfo", "--noheader", "--Node", "-n", "n3", "-o", "%T"))
     cluster.finish(2)

@@ -71,12 +71,13 @@ def test_a_snapshot_before_the_time_limit(cluster, make_slurm):
 
 @pytest.mark.slow
 def test_a_lost_node_costs_elastic_jobs_a_round(cluster, make_slurm):
-    slurm = make_slurm("n1", "n2", "n3", slurmd_timeout=5)
+    slurm = make_slurm("n1", "n2", "n3")
     job = submit(slurm, "elastic.sbatch", "--nodes=3",
                  change=[("--nnodes 2:4", "--nnodes 2:3"),
                          ("--folder", "--steps 100000 --folder")])
     wait_for("a snapshot", (cluster.folder / "out" / "snapshot.pt").exists)
     slurm.lose("n3")
+    slurm.tell_of_loss("n3")
 
     def begun():
         said = output(cluster, "elastic.sbatch")
@@ -92,10 +93,11 @@ def test_a_lost_node_costs_elastic_jobs_a_round(cluster, make_slurm):
 
 @pytest.mark.slow
 def test_a_lost_node_requeues_the_job(cluster, make_slurm):
-    slurm = make_slurm("n1", "n2", "n3", slurmd_timeout=5)
+    slurm = make_slurm("n1", "n2", "n3")
     job = submit(slurm, "requeue.sbatch", change=[UNTIL_REQUEUED])
     wait_for("a snapshot", (cluster.folder / "out" / "snapshot.pt").exists)
     slurm.lose("n2")
+    slurm.tell_of_loss("n2")
     assert job.wait() == 0, output(cluster, "requeue.sbatch")
     said = output(cluster, "requeue.sbatch")
     begun = re.findall(r"2 ranks begin at step (\d+)", said)

@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from tests.support.busy_ports import at_a_busy_port, busy_port
-from tests.support.cluster import LOST_SOON, Program, get, wait_for
+from tests.support.cluster import LIMIT, LOST_SOON, Program, get, wait_for
 from tests.support.ports import free_port, listening
 
 pytestmark = pytest.mark.main_path
@@ -225,7 +225,7 @@ def test_a_client_that_asks_the_store_between_rounds_is_turned_away(cluster):
     first.says("waiting for 1 of 2 nodes")
     with socket.create_connection(("127.0.0.1", port)) as stranger:
         stranger.sendall(b"\0" + (0x3C85F7CE).to_bytes(4, "little"))
-        stranger.settimeout(60)
+        stranger.settimeout(LIMIT)
         try:
             assert stranger.recv(1) == b""
         except ConnectionResetError:

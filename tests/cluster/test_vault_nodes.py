@@ -320,7 +320,7 @@ def test_a_stranger_at_the_port_is_turned_away_and_copies_go_on(cluster, make_ho
     b = nodes.start("node-b", 1)
     cluster.started(1, 2)
     script = ("import socket, sys; s = socket.create_connection((sys.argv[1], 29555)); "
-              "s.sendall(sys.argv[2].encode() * 1000); s.settimeout(60); print(s.recv(10))")
+              "s.sendall(sys.argv[2].encode() * 1000); s.settimeout(300); print(s.recv(10))")
     for text in ("ddprun-vault 2 0123456789abcdef\nput 0\nentry 5 5 0 - a\n", "GET / HTTP/1.1\r\n",
                  "x" * 100):
         done = subprocess.run(

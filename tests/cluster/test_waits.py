@@ -7,7 +7,7 @@ from tests.support.cluster import WORKER
 from tests.support.ports import free_port
 
 LOST = r"node-b \(127\.0\.0\.1, rank 1\) was lost \d+ s ago: its ddprun process died"
-GUARDIANS_WORD = "reconnect_grace=8"  # longer than a slow machine takes to report it
+GUARDIANS_WORD = "node_timeout=60,reconnect_grace=60"  # a node is lost by its guardian's word
 
 
 def test_a_wait_says_which_run_where_and_for_how_long(cluster):
@@ -49,11 +49,11 @@ def test_after_a_loss_the_wait_keeps_its_cause_and_so_does_ctrl_c(cluster):
 def test_a_run_that_gives_up_says_for_what_how_long_and_why(cluster):
     daemon = cluster.daemon()
     a, b = cluster.nodes("node-a", "node-b", endpoint=f"127.0.0.1:{daemon.port}", nnodes=2,
-                         conf=f"join_timeout=10,{GUARDIANS_WORD}")
+                         conf=f"join_timeout=30,{GUARDIANS_WORD}")
     cluster.started(1, 2)
     b.kill()
     assert a.wait() != 0
-    a.says(r"error: exit code \d+: gave up after 10 s \(join_timeout\): waiting for 1 of 2 nodes; "
+    a.says(r"error: exit code \d+: gave up after 30 s \(join_timeout\): waiting for 1 of 2 nodes; "
            rf"here: node-a \(1 worker\); {LOST}")
     cluster.nothing_left(but=[daemon])
 

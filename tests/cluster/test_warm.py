@@ -190,7 +190,7 @@ def test_cold_workers_of_a_node_do_not_wait_for_each_other(cluster, tmp_path):
         import pathlib"""), last=textwrap.dedent("""
         here = pathlib.Path(folder)
         (here / ("began." + os.environ["RANK"])).touch()
-        until = time.monotonic() + 60
+        until = time.monotonic() + 600
         while len(list(here.glob("began.*"))) < 2:
             if time.monotonic() > until:
                 os._exit(5)

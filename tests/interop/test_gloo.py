@@ -15,7 +15,7 @@ WORKER = """
 import sys, torch, torch.distributed as dist
 from datetime import timedelta
 rank, world, method = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-limit = timedelta(seconds=60)
+limit = timedelta(seconds=300)
 if method == "env":
     dist.init_process_group("gloo", timeout=limit)
 elif method.startswith("tcp:"):

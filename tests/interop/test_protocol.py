@@ -29,7 +29,7 @@ def port(tmp_path):
         stdout=subprocess.PIPE, stderr=(tmp_path / "log").open("w"), text=True)
     yield daemon.stdout.readline().split()[-1]
     daemon.terminate()
-    assert daemon.wait(60) == 0
+    assert daemon.wait(180) == 0
 
 
 def pattern_of(line, values):

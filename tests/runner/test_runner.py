@@ -37,7 +37,7 @@ from outcomes import (  # noqa: E402
 from parts import COMPUTING, PARTS, TRAINING, TRAINING_FILES, Part, chosen, effort  # noqa: E402
 from runs import Runner  # noqa: E402
 
-LIMIT_S = 120
+LIMIT_S = 300
 
 
 def wait_for(condition):

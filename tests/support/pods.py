@@ -214,7 +214,7 @@ class Pod(Program):
         asked = subprocess.run(
             [*self.kubelet.host.prefix, sys.executable, "-c",
              "import sys, urllib.request as r; direct = r.build_opener(r.ProxyHandler({})); "
-             "print(direct.open(sys.argv[1], timeout=60).status)",
+             "print(direct.open(sys.argv[1], timeout=300).status)",
              url], capture_output=True, text=True, check=False)
         return asked.stdout.strip() or asked.stderr.splitlines()[-1]
 

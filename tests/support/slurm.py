@@ -43,7 +43,7 @@ SwitchType=switch/none
 ReturnToService=2
 KillWait={kill_wait}
 MessageTimeout=60
-SlurmdTimeout={slurmd_timeout}
+SlurmdTimeout=300
 InactiveLimit=0
 BatchStartTimeout=60
 JobRequeue=1
@@ -83,7 +83,7 @@ class Slurm:
     """`names` are the nodes. Each has a host behind the switch, and so has the controller."""
 
     def __init__(self, cluster, make_hosts, names, cpus=2, gpus=0, proctrack="linuxproc",
-                 kill_wait=30, slurmd_timeout=300):
+                 kill_wait=30):
         skip_without_slurm()
         self.cluster = cluster
         self.folder = Path(cluster.folder, "slurm")
@@ -92,7 +92,7 @@ class Slurm:
         hosts = make_hosts(len(names) + 1)
         self.names = ["head", *names]
         self.hosts = dict(zip(self.names, hosts))
-        self.write_files(cpus, gpus, proctrack, kill_wait, slurmd_timeout)
+        self.write_files(cpus, gpus, proctrack, kill_wait)
         self.environment = {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": search_path()}
         munge = start_munge(cluster, self.folder)
         self.control = self.start("head", "/usr/sbin/slurmctld", "-D", name="slurmctld")
@@ -100,7 +100,7 @@ class Slurm:
         self.services = [*self.daemons.values(), self.control, munge]
         wait_for("all nodes to be idle", self.all_idle)
 
-    def write_files(self, cpus, gpus, proctrack, kill_wait, slurmd_timeout):
+    def write_files(self, cpus, gpus, proctrack, kill_wait):
         for name in self.hosts:
             (self.folder / f"spool.{name}").mkdir()
         lines = "".join(f"{host.address} {name}\n" for name, host in self.hosts.items())
@@ -116,7 +116,7 @@ class Slurm:
             for name, host in self.hosts.items() if name != "head")
         (self.folder / "slurm.conf").write_text(CONFIGURATION.format(
             folder=self.folder, head=self.hosts["head"].address, nodes=nodes, proctrack=proctrack,
-            kill_wait=kill_wait, slurmd_timeout=slurmd_timeout))
+            kill_wait=kill_wait))
 
     def prefix(self, name):
         """A prefix for commands on a host of this name, which knows the names of the others."""
@@ -153,13 +153,19 @@ class Slurm:
                 if pid not in own and not line.startswith("slurm")}
 
     def lose(self, name):
-        """Cuts the node off from the network, and kills its processes."""
+        """Cuts the node off from the network, and kills its processes. Slurm would notice that when
+        its SlurmdTimeout is over, which a short one would be for any node that has to wait for a
+        processor: `tell_of_loss` lets it know."""
         self.hosts[name].cut()
         self.daemons[name].kill()
         for pid in self.cluster.marked():
             if f"SLURMD_NODENAME={name}".encode() in variables_of(pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+    def tell_of_loss(self, name):
+        """As an administrator does; then Slurm treats its jobs as when it has noticed by itself."""
+        self.ask("scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=lost")
 
     def close(self):
         """Kills the services, because a slurmd that is asked to end waits for the daemons of its
