@@ -91,6 +91,7 @@ std::string preparation::run(const round_place& place, bool has_failed, std::uin
   // No worker is alive here, so the writers of hollow files are gone.
   remove_hollow(memory->get());
   if (has_failed) set_aside(*here, memory->get());
+  clear_resumed_notes(memory->get());
   const bool is_agreed = place.is_together && take_common(place, *here, memory->get());
   // The round was given up meanwhile, and a newer preparation owns the folder now.
   if (desk_.ticket != ticket_) return {};
@@ -268,7 +269,9 @@ pace preparation::while_wanted() {
 
 void preparation::set_aside(const shelf& here, int memory) {
   const std::vector<entry> found = complete(here.group_rank, memory);
-  const auto bad = trial_.fail(found.empty() ? std::nullopt : std::optional(found.back().what));
+  const auto newest = found.empty() ? std::nullopt : std::optional(found.back().what);
+  const bool has_resumed = newest && was_resumed(*newest, read_resumed_note(memory, *newest));
+  const auto bad = trial_.fail(newest, has_resumed);
   if (!bad) return;
   const std::vector<std::string> kept =
       here.disk.empty() ? std::vector<std::string>() : kept_folders(here.disk);

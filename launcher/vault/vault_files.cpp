@@ -22,6 +22,7 @@ constexpr int depth_max = 12;
 constexpr std::size_t files_max = 100'000;
 constexpr std::string_view aside_prefix = "set-aside-";
 constexpr std::string_view hidden_prefix = "not-everywhere-";
+constexpr std::size_t note_bytes_max = 4096;
 // The manifests of set-aside entries outlive the files, so that a copy elsewhere cannot bring an
 // entry back.
 constexpr std::size_t known_aside = 64;
@@ -171,6 +172,25 @@ void hide_newer(const std::string& disk, std::int64_t order) {
     rename_aside(folder->get(), name, hidden_prefix);
   }
   remove_old_asides(disk, folder->get(), hidden_prefix, kept_on_disk);
+}
+
+std::optional<std::string> read_resumed_note(int folder, const version& beside) {
+  const auto file = open_below(folder, resumed_note_of(beside), O_RDONLY);
+  if (!file) return std::nullopt;
+  char text[note_bytes_max];
+  const ssize_t length = ::read(file->get(), text, sizeof text);
+  return std::string(text, static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+}
+
+// A note stays, if empty: without one the newest entry would count as the one resumed from, though
+// the workers die before they resume from anything.
+void clear_resumed_notes(int folder) {
+  for (const found_file& one : list_files(folder)) {
+    const std::string_view path = one.path;
+    const bool is_note = path.substr(path.rfind('/') + 1) == resumed_note;
+    if (!is_note || one.kind != file_kind::regular || one.size == 0) continue;
+    if (const auto file = open_below(folder, path, O_WRONLY)) (void)!::ftruncate(file->get(), 0);
+  }
 }
 
 std::vector<version> set_aside_in(const std::string& disk) {

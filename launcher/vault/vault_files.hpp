@@ -49,6 +49,11 @@ void remove_entry(int folder, std::string_view name);
 inline constexpr std::string_view unmarked_suffix = "-not-everywhere";
 bool unmark_entry(int folder, const entry& one);
 
+// The content of the note beside an entry about what was resumed from; none: there is no such note.
+std::optional<std::string> read_resumed_note(int folder, const version& beside);
+// Empties all such notes, as nothing has resumed in the round that begins.
+void clear_resumed_notes(int folder);
+
 // Copies an entry to disk, completely or not at all: under another name first, which is then
 // renamed. `mark` keeps it apart from the copies of others.
 outcome keep_on_disk(int memory, const entry& kept, const std::string& disk, std::string_view mark,

@@ -68,6 +68,7 @@ entry gather(const files& found, std::string_view name, const found_file& marker
   made.what = {marker.modified_ns, std::string(name)};
   const auto take = [&](const found_file& one) {
     if (one.path == marker.path || one.kind == file_kind::folder) return;
+    if (split_last(one.path).name == resumed_note) return;  // newer than the marker, likewise
     // These notes are newer than the marker, and would make the entry incomplete.
     if (is_snapshot(name) && split_last(one.path).name.starts_with(note_of_snapshot)) return;
     if (one.kind == file_kind::strange)
@@ -210,8 +211,19 @@ void trial::begin(const std::optional<version>& newest) {
   begun_with_ = newest;
 }
 
-std::optional<version> trial::fail(const std::optional<version>& newest) {
-  if (!newest || newest != begun_with_) {
+std::string resumed_note_of(const version& what) {
+  const std::string_view folder = split_last(what.name).folder;
+  return std::string(folder) + (folder.empty() ? "" : "/") + std::string(resumed_note);
+}
+
+bool was_resumed(const version& newest, const std::optional<std::string>& note) {
+  if (!note) return true;
+  const std::string_view named = std::string_view(*note).substr(0, note->find('\n'));
+  return named == split_last(newest.name).name;
+}
+
+std::optional<version> trial::fail(const std::optional<version>& newest, bool has_resumed) {
+  if (!newest || newest != begun_with_ || !has_resumed) {
     failures_ = 0;
     return std::nullopt;
   }

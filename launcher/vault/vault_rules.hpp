@@ -14,6 +14,9 @@
 // Files of torch.distributed.checkpoint ("__3_0.distcp") are worth nothing without the `.metadata`
 // in their folder, however deep in the entry that is. Where ranks of several nodes save one
 // checkpoint together, only the coordinator's node gets it: what lies on the others is a part.
+//
+// Workers that do not simply resume from the newest entry say so in a file beside the entries,
+// `.resumed-from`: the name of the entry that they have resumed from, or nothing.
 #pragma once
 
 #include <compare>
@@ -26,6 +29,7 @@
 namespace ddprun::launcher::vault {
 
 inline constexpr std::string_view marker_name = ".complete";
+inline constexpr std::string_view resumed_note = ".resumed-from";
 
 // How many of the newest entries stay on disk, and how many are restored if a node has lost its
 // memory: two nodes may have saved last one step apart.
@@ -114,13 +118,19 @@ bool is_safe_path(std::string_view path);
 std::string folder_of(const version& what);
 std::optional<std::int64_t> order_in(std::string_view folder);
 
+// The path of the note beside an entry.
+std::string resumed_note_of(const version& what);
+// What the note says of an entry beside it. Without a note, workers resume from the newest.
+bool was_resumed(const version& newest, const std::optional<std::string>& note);
+
 // Counts the rounds that fail without progress from the same entry.
 class trial {
  public:
   // A round begins with that as the newest entry; none: there is no entry.
   void begin(const std::optional<version>& newest);
-  // The round has failed and left that as the newest. Returns the version to set aside, if any.
-  std::optional<version> fail(const std::optional<version>& newest);
+  // The round has failed and left that as the newest, from which its workers had resumed, or not.
+  // Returns the version to set aside, if any.
+  std::optional<version> fail(const std::optional<version>& newest, bool has_resumed);
 
  private:
   std::optional<version> begun_with_;

@@ -110,6 +110,34 @@ def test_a_lost_nodes_part_comes_back_from_its_buddy(cluster, make_hosts, tmp_pa
     assert [a.wait(), c.wait()] == [0, 0], a.err() + c.err()
 
 
+def test_failures_after_the_folders_snapshot_do_not_count_against_the_vaults(cluster, tmp_path):
+    """The agent sets aside what two rounds in a row have resumed from, and nothing else."""
+    job = Job(tmp_path)
+    agent = cluster.agent("node", *GO_ON, "--max-restarts", 9, "--vault", tmp_path / "kept",
+                          command=job.command)
+    for step, where in ((1, "vault"), (2, "vault"), (3, "folder")):
+        job.order(step, where, [agent], 1)
+        (job.orders / f"{step}-{where}").unlink()  # once
+    said = ["0 from nothing"]
+
+    def fails(resumed_from):
+        os.kill(workers(cluster)[0], signal.SIGKILL)
+        said.append(resumed_from)
+        wait_for("the next start", lambda: resumed(agent) == {0: said})
+
+    for _ in range(3):
+        fails("3 from the folder, with its own")
+    for name in (tmp_path / "snapshots").glob("snapshot-*"):
+        name.rename(tmp_path / name.name)
+    fails("2 from the vault, with its own")
+    assert "set aside" not in agent.err()
+    fails("2 from the vault, with its own")
+    fails("1 from the vault, with its own")
+    agent.says(r"snapshot-000001-000002 is set aside, in \S+: 2 rounds in a row")
+    job.order(2, "end", [agent], 1)
+    assert agent.wait() == 0, agent.err()
+
+
 @pytest.mark.trains
 @pytest.mark.skipif(not DIGITS.exists(), reason=f"no {DIGITS}: ./tests/setup makes it")
 def test_a_training_loop_goes_on_from_the_vault_and_ends_with_the_same_bits(cluster, tmp_path):

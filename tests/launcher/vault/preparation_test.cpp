@@ -245,3 +245,26 @@ TEST_CASE("bytes that are put back from the disk are counted, and told", "[vault
   CHECK(told.find("restoring step-1 from " + here.disk + "/node-0: 0 KiB of 3") !=
         std::string::npos);
 }
+
+TEST_CASE("only what was resumed from is set aside", "[vault]") {
+  node here;
+  here.save("step-1");
+  here.save("step-2");
+  const std::string note = here.memory + "/.resumed-from";
+  // Another entry, nothing, and workers that die before they have resumed.
+  const std::string said = GENERATE("step-1\n", "", "never written");
+  for (std::uint64_t round = 2; round < 6; ++round) {
+    here.work.run(here.place(round, 1), round > 2, 1);
+    if (said != "never written" || round == 2) std::ofstream(note) << said;
+  }
+  here.work.run(here.place(6, 1), true, 1);
+  CHECK(here.has("step-2"));
+  CHECK(fs::file_size(note) == 0);
+  for (std::uint64_t round = 7; round < 9; ++round) {
+    std::ofstream(note) << "step-2\n";
+    CHECK(here.has("step-2"));
+    here.work.run(here.place(round, 1), true, 1);
+  }
+  CHECK_FALSE(here.has("step-2"));
+  CHECK(here.is_on_disk("set-aside-", "step-2"));
+}

@@ -183,31 +183,64 @@ TEST_CASE("what two rounds in a row have failed from is distrusted", "[vault]") 
   const version old{1, "step-1"}, newer{2, "step-2"};
   trial one;
   one.begin(old);
-  CHECK_FALSE(one.fail(newer));  // it led to another
+  CHECK_FALSE(one.fail(newer, true));  // it led to another
   one.begin(newer);
-  CHECK_FALSE(one.fail(newer));
+  CHECK_FALSE(one.fail(newer, true));
   one.begin(newer);
-  CHECK(one.fail(newer) == newer);
+  CHECK(one.fail(newer, true) == newer);
   // The entry before it gets its own two failures.
   one.begin(old);
-  CHECK_FALSE(one.fail(old));
+  CHECK_FALSE(one.fail(old, true));
   one.begin(old);
-  CHECK(one.fail(old) == old);
+  CHECK(one.fail(old, true) == old);
 }
 
 TEST_CASE("progress forgives, and so does nothing to go on from", "[vault]") {
   const version first{1, "step-1"}, second{2, "step-2"};
   trial one;
   one.begin(first);
-  CHECK_FALSE(one.fail(first));
+  CHECK_FALSE(one.fail(first, true));
   one.begin(first);
-  CHECK_FALSE(one.fail(second));
+  CHECK_FALSE(one.fail(second, true));
   one.begin(second);
-  CHECK_FALSE(one.fail(second));
+  CHECK_FALSE(one.fail(second, true));
   one.begin(std::nullopt);
-  CHECK_FALSE(one.fail(std::nullopt));
+  CHECK_FALSE(one.fail(std::nullopt, true));
   one.begin(std::nullopt);
-  CHECK_FALSE(one.fail(std::nullopt));
+  CHECK_FALSE(one.fail(std::nullopt, true));
+}
+
+TEST_CASE("what was not resumed from is not distrusted", "[vault]") {
+  const version newest{2, "step-2"};
+  trial one;
+  for (const bool has_resumed : {true, false, true, false, false}) {
+    one.begin(newest);
+    CHECK_FALSE(one.fail(newest, has_resumed));
+  }
+  one.begin(newest);
+  CHECK_FALSE(one.fail(newest, true));
+  one.begin(newest);
+  CHECK(one.fail(newest, true) == newest);
+}
+
+TEST_CASE("a note beside an entry tells whether it was resumed from", "[vault]") {
+  const version at_top{1, "step-1"}, below{2, "out/deep/step-2"};
+  CHECK(resumed_note_of(at_top) == ".resumed-from");
+  CHECK(resumed_note_of(below) == "out/deep/.resumed-from");
+  CHECK(was_resumed(below, std::nullopt));
+  for (const char* same : {"step-2", "step-2\n"})
+    CHECK(was_resumed(below, same));
+  for (const char* other : {"", "\n", "step-1", "step-", "out/deep/step-2", "step-1\nstep-2"})
+    CHECK_FALSE(was_resumed(below, other));
+}
+
+TEST_CASE("a note about what was resumed from belongs to no entry", "[vault]") {
+  const auto found = complete_entries({{.path = "step-1/model", .modified_ns = 1},
+                                       {.path = "step-1/.complete", .modified_ns = 2},
+                                       {.path = "step-1/.resumed-from", .modified_ns = 3},
+                                       {.path = ".resumed-from", .modified_ns = 3}});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].files.size() == 2);
 }
 
 TEST_CASE("a vault takes no more memory than there is", "[vault]") {
