@@ -20,8 +20,10 @@
 #include "launcher/process/guardian.hpp"
 #include "launcher/process/guardian_process.hpp"
 #include "launcher/report/explain.hpp"
+#include "rendezvous/base/signals.hpp"
 #include "rendezvous/base/unique_fd.hpp"
 #include "rendezvous/core/messages/message_types.hpp"
+#include "rendezvous/net/descriptor_limit.hpp"
 #include "rendezvous/net/host_name.hpp"
 
 #include <array>
@@ -108,6 +110,9 @@ int run_agent(const std::vector<std::string>& words, ddprun::environment_map env
   auto options = std::get<ddprun::launcher::launch_options>(std::move(outcome));
   // If no agent may open a daemon, the daemon that the head names is its own.
   const bool is_heads = head != nullptr && options.embed == ddprun::launcher::embed_policy::never;
+  const std::string too_few =
+      ddprun::net::too_few_descriptors(ddprun::net::hard_descriptor_limit());
+  if (!too_few.empty()) return unable(options, {too_few});
   options.starts_once = is_heads || ddprun::launcher::hosts::starts_each_once(environment);
   const auto tie_to_engine =
       ddprun::launcher::hosts::settle_with_engines(environment, options, placed_by);
@@ -206,6 +211,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   ddprun::launcher::become_guardian_if_asked(argc, argv);
   ddprun::ensure_standard_descriptors();
+  ddprun::outlive_file_size_limit();
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

@@ -16,6 +16,7 @@
 #include <array>
 #include <ctime>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -112,7 +113,10 @@ void tell_run_unable(const launch_options& options, const std::string& node,
   if (options.standalone || options.settings.nodes_max + options.settings.spares_max == 1) return;
   // It is unknown which port is this run's: the first one may be another job's daemon.
   if (!options.more_ports.empty()) return;
-  teller(options.endpoint, bytes_of(options, node, why)).run();
+  try {
+    teller(options.endpoint, bytes_of(options, node, why)).run();
+  } catch (const std::system_error&) {  // too few descriptors for a connection: nobody is told
+  }
 }
 
 }  // namespace ddprun::launcher

@@ -21,6 +21,8 @@ constexpr named_signal names[] = {
     {SIGURG, "URG"},       {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}, {SIGVTALRM, "VTALRM"},
     {SIGWINCH, "WINCH"},   {SIGXCPU, "XCPU"}, {SIGXFSZ, "XFSZ"}};
 
+void do_nothing(int) {}
+
 }  // namespace
 
 std::string signal_name(int signal) {
@@ -33,6 +35,15 @@ std::string signal_name(int signal) {
 bool is_ignored(int signal) {
   struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+void outlive_file_size_limit() {
+  if (is_ignored(SIGXFSZ)) return;
+  // exec keeps SIG_IGN, but resets a handler.
+  struct sigaction action {};
+  action.sa_handler = do_nothing;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGXFSZ, &action, nullptr);
 }
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
-// Signals: their names, the exit code of a process that one has killed, and whether this process
-// ignores one.
+// Signals: their names, the exit code of a process that one has killed, whether this process
+// ignores one, and how it outlives the one of the limit of file size.
 //
 // Thread rule: any thread.
 #pragma once
@@ -18,5 +18,10 @@ constexpr int exit_code_of_signal(int signal) {
 
 // The parent may have made us ignore it, as nohup does with SIGHUP.
 bool is_ignored(int signal);
+
+// From now on a write beyond the limit of file size (ulimit -f) fails with EFBIG, as one to a full
+// disk fails; by default, SIGXFSZ ends the process. Programs that this process executes find the
+// signal as it was before. Call it before threads exist.
+void outlive_file_size_limit();
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 namespace ddprun::net {
 
@@ -14,5 +15,11 @@ std::size_t descriptor_limit();
 // Raises the soft limit towards the hard one as far as the system allows. Returns the new soft
 // limit.
 std::size_t raise_descriptor_limit();
+
+// How far it can be raised.
+std::size_t hard_descriptor_limit();
+
+// What to tell the user if no program of ours could do its work with that limit; else empty.
+std::string too_few_descriptors(std::size_t limit);
 
 }  // namespace ddprun::net

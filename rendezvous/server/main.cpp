@@ -2,6 +2,7 @@
 #include "rendezvous/base/color.hpp"
 #include "rendezvous/base/environment_map.hpp"
 #include "rendezvous/base/signals.hpp"
+#include "rendezvous/base/unique_fd.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/journal/sqlite_journal.hpp"
 #include "rendezvous/journal/state_folder.hpp"
@@ -39,7 +40,6 @@ namespace {
 using namespace ddprun;
 using namespace ddprun::server;
 
-constexpr std::size_t descriptors_min = 64;
 constexpr std::size_t log_queue_bytes = 128 * 1024;
 // How long the last log lines may take to reach their reader.
 constexpr auto log_limit_at_end = std::chrono::seconds(2);
@@ -173,11 +173,8 @@ int serve(const daemon_options& options, const std::vector<int>& sockets, log::w
     return code;
   };
   const std::size_t descriptors = net::raise_descriptor_limit();
-  if (descriptors < descriptors_min) {
-    return fail(failed_exit_code, "the limit of open files is " + std::to_string(descriptors) +
-                                      ", at least " + std::to_string(descriptors_min) +
-                                      " are needed: raise it (ulimit -n)");
-  }
+  if (const std::string too_few = net::too_few_descriptors(descriptors); !too_few.empty())
+    return fail(failed_exit_code, too_few);
   boost::asio::io_context io(1);
   std::string problem;
   const std::string folder = state_folder_of(options);
@@ -231,6 +228,9 @@ int serve_with_log(const daemon_options& options, const std::vector<int>& socket
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Otherwise a socket or the journal could be number 2, and get the lines of the log.
+  ddprun::ensure_standard_descriptors();
+  ddprun::outlive_file_size_limit();
   // A closed reader of our output must not end the daemon.
   std::signal(SIGPIPE, SIG_IGN);
   try {
