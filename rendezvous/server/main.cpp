@@ -246,7 +246,7 @@ int main(int argc, char** argv) {
     auto options = std::get<daemon_options>(outcome);
     std::string problem;
     const std::vector<int> sockets = take_sockets(options, problem);
-    return problem.empty() ? serve_with_log(options, sockets) : fail(1, problem);
+    return problem.empty() ? serve_with_log(options, sockets) : fail(failed_exit_code, problem);
   } catch (const std::exception& error) {
     return fail(failed_exit_code, error.what());
   }
