@@ -100,7 +100,7 @@ std::string gathering_reason(const run_options& options, const entered_phase& ph
   if (const roster::orders& stuck = nodes.stuck(); !stuck.empty()) {
     const node& first = nodes.at(*stuck.begin());
     text += "; " + first.label() +
-            (first.obedience == obedience::ignores ? " has not begun to stop its workers as told"
+            (first.obedience == obedience::ignores ? " does not carry out what the daemon orders"
                                                    : " has workers that do not end");
     if (stuck.size() > 1) text += " (and " + counted(stuck.size() - 1, "more node") + ")";
   }

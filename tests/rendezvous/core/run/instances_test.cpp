@@ -577,6 +577,6 @@ TEST_CASE("a newcomer of another job that is refused is told what runs here, and
   // The same job, and a node that does not say what it started.
   for (const std::optional<started_job>& job :
        {std::optional(first_job), std::optional<started_job>()})
-    CHECK(joined_of(story, "f", job).refusal.find("; if this is another job, this id") !=
+    CHECK(joined_of(story, "f", job).refusal.find("; if this is another job, give it another") !=
           std::string::npos);
 }

@@ -208,7 +208,7 @@ TEST_CASE("a run that has trained gets one more try, without the snapshot that f
   story.start_round();
   fail_round(story, *story.b, 9, "bad magic number");
   CHECK(story.view().phase == run_phase::closed);
-  CHECK_THAT(story.a->wanted.text, Contains("within 1 s of the start 3 times in a row"));
+  CHECK_THAT(story.a->wanted.text, Contains("within 1 s of the start, 3 times in a row"));
 }
 
 TEST_CASE("what ends a row of quick failures") {
@@ -282,7 +282,7 @@ TEST_CASE("rounds that fail before all workers run count, too; one that does not
       story.stop_all();
     }
     CHECK(story.view().phase == run_phase::closed);
-    CHECK_THAT(only.wanted.text, Contains("within 1 s of the start twice in a row"));
+    CHECK_THAT(only.wanted.text, Contains("within 1 s of the start, twice in a row"));
   }
   SECTION("a start that takes too long") {
     for (int round = 1; round <= 3; ++round) {

@@ -156,15 +156,24 @@ TEST_CASE("why names a node whose workers do not end, for either reason") {
   CHECK(story.why().find("; b has workers that do not end") != std::string::npos);
 }
 
-TEST_CASE("why names a node that ignores the order to stop") {
-  pair_story story(nodes_of(2, 2));
-  story.fail(*story.a, 1);
-  story.say(*story.a, member_phase::stopped);
-  story.pass(60s);  // b sends statuses, and does nothing
-  story.connect(*story.b);
-  story.pass(10s);
+TEST_CASE("why names a node that does nothing that it is told") {
+  run_story story;
+  fake_node& a = story.joined("a", nodes_of(2, 2));
+  story.joined("b", nodes_of(2, 2));
+  REQUIRE(&story.node_in(desired_phase::prepare) == &a);
+  run_story::obey(a);
+  a.state.phase = member_phase::preparing;
+  a.state.service_port = a.state.master_port = 29501;
+  story.say(a);
+  run_story::obey(a);
+  a.state.assignment = a.wanted.assignment;
+  story.say(a, member_phase::running);
+  story.pass(60s);  // b never starts
+  story.say(a, member_phase::stopping);
+  story.say(a, member_phase::stopped);
+  story.pass(75s);  // nor does it stop
   CHECK(story.view().phase == run_phase::gathering);
-  CHECK(story.why().find("; b has not begun to stop its workers as told") != std::string::npos);
+  CHECK(story.why().find("; b does not carry out what the daemon orders") != std::string::npos);
 }
 
 // The stop of a round: which nodes are told, what ends it, what it costs.
