@@ -233,6 +233,18 @@ TEST_CASE("until one has welcomed it, an agent tries each endpoint in turn; then
   CHECK(next() == 1);
 }
 
+TEST_CASE("a daemon that falls silent after its welcome is dialled again, and no other") {
+  core::agent_options options = agent_story::default_options();
+  options.endpoints = {"a:1", "b:2"};
+  agent_story story(options);
+  story.connect();
+  story.daemon_acks = false;
+  story.forget();
+  story.pass(story.timing.isolation_limit / 2);
+  REQUIRE(story.did<disconnect_daemon>());
+  CHECK(story.all<connect_daemon>().back().endpoint == 0);
+}
+
 TEST_CASE("daemons with an epoch know which of them decides: the next one is asked") {
   core::agent_options options = agent_story::default_options();
   options.endpoints = {"a:1", "b:2"};
