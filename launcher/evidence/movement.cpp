@@ -11,8 +11,9 @@ namespace {
 
 constexpr unsigned long long bytes_that_count = 64 * 1024;
 constexpr unsigned long long processor_share = 20;  // one in so many
-// The kernel rounds the user and the system time of each thread down.
-constexpr unsigned long long rounded_ticks = 2;
+// The kernel rounds the user and the system time of each thread down. Between two looks a process
+// is asked twice at most, of three records.
+constexpr unsigned long long rounded_ticks = 8;
 
 // Where the kernel does not count sleeps, only bytes show that one was another.
 bool is_same_wait(const process_usage& before, const process_usage& now) {
@@ -30,6 +31,13 @@ move move_between(const std::optional<process_usage>& before, const process_usag
   return now.ticks - before->ticks >= ticks_that_count ? move::computed : move::none;
 }
 
+process_usage without_answers(process_usage used, unsigned long long answered,
+                              const std::optional<process_usage>& before) {
+  used.ticks -= std::min(used.ticks, answered);
+  if (before) used.ticks = std::max(used.ticks, before->ticks);
+  return used;
+}
+
 movement look_for_moves(const movement_question& asked, const movement& before) {
   movement now;
   now.at = std::chrono::steady_clock::now();
@@ -37,28 +45,24 @@ movement look_for_moves(const movement_question& asked, const movement& before) 
   const auto per_second = static_cast<unsigned long long>(::sysconf(_SC_CLK_TCK));
   const unsigned long long ticks_that_count = std::max(
       2ULL, per_second * static_cast<unsigned long long>(passed.count()) / 1000 / processor_share);
-  now.answering = before.answering;
-  // Of what a worker has used since the last look.
-  const auto ticks_to_answer = [&](pid_t pid, unsigned long long used) {
-    unsigned long long& known = now.answering[pid];
-    const unsigned long long all = ticks_of_threads(pid, server_thread_name);
-    // What it has used since `used` was read is left for the next look.
-    const unsigned long long more = std::min(used, all - std::min(all, known));
-    known += more;
-    return more == 0 ? 0 : std::min(used, more + rounded_ticks);
-  };
   const auto move_of = [&](pid_t pid) {
-    const process_usage used = usage_of(pid);
+    process_usage used = usage_of(pid);
     if (used.state == '?') return move::none;
-    now.seen[pid] = used;
     const auto last = before.seen.find(pid);
     std::optional<process_usage> known;
     if (last != before.seen.end()) known = last->second;
-    move made = move_between(known, used, ticks_that_count);
-    if (made == move::computed && asked.answerers.contains(pid)) {
-      known->ticks += ticks_to_answer(pid, used.ticks - known->ticks);
-      made = move_between(known, used, ticks_that_count);
+    unsigned long long rounded = 0;
+    if (asked.answerers.contains(pid)) {
+      const auto answered = before.answering.find(pid);
+      const unsigned long long until_then =
+          answered == before.answering.end() ? 0 : answered->second;
+      const unsigned long long until_now = ticks_of_threads(pid, server_thread_name);
+      now.answering[pid] = std::max(until_then, until_now);
+      used = without_answers(used, now.answering[pid], known);
+      if (until_now > until_then) rounded = rounded_ticks;
     }
+    now.seen[pid] = used;
+    const move made = move_between(known, used, ticks_that_count + rounded);
     return made == move::computed && asked.by_steps.contains(pid) ? move::none : made;
   };
   const auto spins = [&](pid_t pid) {

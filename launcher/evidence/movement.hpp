@@ -30,9 +30,14 @@ namespace ddprun::launcher::evidence {
 enum class move { none, computed, other };
 
 // `before`: none: the process was not there. `ticks_that_count`: of processors, between the two.
-// A caller that knows of ticks that do not count adds them to those of `before`.
 move move_between(const std::optional<process_usage>& before, const process_usage& now,
                   unsigned long long ticks_that_count);
+
+// Leaves out what its server has used so far, `answered`. `before`: the result of the last look.
+// The two numbers are not read at one moment, so what a server uses in between may be missing until
+// the next look; the result never falls, or that would be a move then.
+process_usage without_answers(process_usage used, unsigned long long answered,
+                              const std::optional<process_usage>& before);
 
 struct main_thread_usage {
   unsigned long long sleeps = 0;
@@ -42,17 +47,18 @@ struct main_thread_usage {
 
 struct movement {
   std::chrono::steady_clock::time_point at{};
-  std::map<pid_t, process_usage> seen;
+  std::map<pid_t, process_usage> seen;         // of answerers without_answers()
   std::map<pid_t, main_thread_usage> threads;  // of leaders that have moved by processor time alone
   std::set<pid_t> moved;                       // leaders only
   std::set<pid_t> spins;                       // a subset of `moved`
-  std::map<pid_t, unsigned long long> answering{};  // ticks that answers took and did not count
+  std::map<pid_t, unsigned long long> answering{};  // ticks of answerers' servers since they began
 };
 
 struct movement_question {
-  std::vector<pid_t> leaders;   // the workers, each the leader of its group
-  std::set<pid_t> by_steps;     // report their steps, and have reported none since the last look
-  std::set<pid_t> answerers{};  // were asked for their collectives, and may be answering still
+  std::vector<pid_t> leaders;  // the workers, each the leader of its group
+  std::set<pid_t> by_steps;    // report their steps, and have reported none since the last look
+  std::set<pid_t>
+      answerers{};  // were ever asked for their collectives, if only since the last look
   bool asks_who_spins = false;
   std::set<pid_t> asked;  // our signal may have woken their main threads, so a wake-up of theirs
                           // does not count as sleep

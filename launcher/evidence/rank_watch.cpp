@@ -61,7 +61,11 @@ void rank_watch::begin(bool sees_all) {
   is_told_ = false;
   last_ = {};
   said_.clear();
-  answerers_.clear();
+  const std::set<pid_t> asked_before = std::exchange(answerers_, {});
+  for (const watched_rank& one : outside_.living()) {  // a survivor keeps its server
+    if (asked_before.contains(one.known.pid)) answerers_.insert(one.known.pid);
+  }
+  is_look_overtaken_ = false;
   steps_.clear();
   calls_ = std::make_shared<call_watch>();
   asked_.clear();
@@ -135,7 +139,11 @@ void rank_watch::look() {
       },
       [this](std::optional<look_result> found) {
         look_later();
-        if (found) take_look(*found);
+        if (!found) return;
+        // It may have counted a part of an answer as a move, or will have at the next look.
+        if (std::exchange(is_look_overtaken_, false))
+          return asked_.insert(found->calls.asked.begin(), found->calls.asked.end());
+        take_look(*found);
       });
 }
 
@@ -159,8 +167,6 @@ void rank_watch::take_look(const look_result& found) {
     const bool has_moved = has_stepped(one) || has_said || has_one_ended ||
                            (seen.moved.contains(one.known.pid) && !is_held);
     if (has_moved) spinning_.erase(one.known.pid);
-    // It is asked again before its answers count again.
-    if (has_moved && !gathering_.under_way()) answerers_.erase(one.known.pid);
     if (is_held && !has_moved) spinning_.insert(one.known.pid);
     still_.see(one.known.rank, has_moved, watched_);
   }
@@ -186,7 +192,8 @@ void rank_watch::gather(std::function<void()> done) {
   const auto asked = std::make_shared<question>();
   for (watched_rank& one : outside_.living()) {
     outside_.add_output(one.known);
-    if (!options_.server_folder.empty()) answerers_.insert(one.known.pid);
+    if (!options_.server_folder.empty() && answerers_.insert(one.known.pid).second)
+      is_look_overtaken_ = looking_.under_way();
     unique_fd process = open_process(one.known.pid);
     asked->ranks.push_back({std::move(one.known), std::move(process)});
   }

@@ -124,7 +124,8 @@ class rank_watch {
   time_point watched_{};    // the same clock without the time in which no look was possible
   movement last_;
   std::map<pid_t, std::uint64_t> said_;
-  std::set<pid_t> answerers_;  // were asked for their collectives, and have not moved since
+  std::set<pid_t> answerers_;       // were ever asked for their collectives, in earlier rounds, too
+  bool is_look_overtaken_ = false;  // the look under way does not know of all of these
   struct steps_said {
     std::uint64_t last = 0;
     bool is_rhythm = false;  // it has reported more than one step, so it reports each
