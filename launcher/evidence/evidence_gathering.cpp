@@ -149,8 +149,10 @@ class server_question {
         sockets[one.known.pid] = server_socket(asked.server_folder, one.known.pid);
     }
     try {
-      asking_ = std::thread([this, sockets, limit = asked.limit * 3 / 4] {
-        answers_ = ask_worker_servers(sockets, limit);
+      // Where it is not set, no rank uses NCCL.
+      const bool asks_nccl = find_variable(asked.environment, std::string(ras_variable)) != nullptr;
+      asking_ = std::thread([this, sockets, asks_nccl, limit = asked.limit * 3 / 4] {
+        answers_ = ask_worker_servers(sockets, asks_nccl, limit);
       });
     } catch (const std::system_error&) {  // the system gives no thread
     }

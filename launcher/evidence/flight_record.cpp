@@ -19,6 +19,18 @@ std::string line_of(const flight_record& record, const collective& one) {
 
 }  // namespace
 
+void add_record(flight_record& to, flight_record other, const std::string& prefix) {
+  for (auto& [name, group] : other.groups)
+    to.groups.emplace(prefix + name, std::move(group));
+  for (collective& one : other.recent) {
+    one.group = prefix + one.group;
+    to.recent.push_back(std::move(one));
+  }
+  std::stable_sort(
+      to.recent.begin(), to.recent.end(),
+      [](const collective& one, const collective& next) { return one.called_ns < next.called_ns; });
+}
+
 bool is_waited_in(const collective& one) {
   return one.is_pending && !one.is_point_to_point;
 }

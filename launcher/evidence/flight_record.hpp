@@ -8,7 +8,9 @@
 //
 // If a script destroys all groups and makes new ones, the new ones have the old names, and their
 // calls are counted from 1. Only the newest group of a name is told of; `earlier` says how many
-// others the record shows, because numbers of calls mean the same only within one of them.
+// others the record shows, because numbers of calls mean the same only within one of them. A group
+// that a survivor has connected to other ranks counts from 1, too, and is no other group: its calls
+// before that are left out.
 //
 // The text is a worker's, which may write anything: what is none of this is left out, names are
 // short and fit into a line, and there are at most recent_max calls and groups_max groups. It is
@@ -60,6 +62,10 @@ struct flight_record {
 
 // None: it is no such text.
 std::optional<flight_record> flight_record_of(std::string_view text);
+
+// Adds what another recorder of the same process knows. `prefix`: comes before the names of its
+// groups. Calls stay in the order in which they were made.
+void add_record(flight_record& to, flight_record other, const std::string& prefix);
 
 // It has not ended, and all ranks of its group take part in it.
 bool is_waited_in(const collective& one);
