@@ -318,6 +318,13 @@ group_progress* record_reader::group_of_call() {
     std::erase_if(kept_, [&name](const kept_call& one) { return one.what.group == name; });
     group = {"", 0, 0, false, 0, group.earlier + 1};
   }
+  // One that was connected to other ranks keeps its number; PyTorch 2.14 also keeps its old calls.
+  const bool is_connected_anew =
+      !call_.what.is_point_to_point && call_.what.sequence == 1 && group.enqueued > 1;
+  if (is_connected_anew) {
+    std::erase_if(kept_, [&name](const kept_call& one) { return one.what.group == name; });
+    group = {"", 0, 0, false, 0, group.earlier};
+  }
   group.own = call_.own_group;
   const bool has_label = !call_.label.empty() && call_.label != no_label;
   group.is_default = call_.label == default_label || (!has_label && name == default_name);

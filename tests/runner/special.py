@@ -97,6 +97,8 @@ def versions(runner, part):
             yield runner.run(Part(f"{name}-interop", "pytest", "interop", build, lane=ALONE))
             yield runner.run(Part(f"{name}-records", "pytest", "cluster/test_flight_records.py",
                                   build, lane=ALONE))
+            yield runner.run(Part(f"{name}-survivors", "pytest",
+                                  "cluster/test_torch_survivors_group.py", build, lane=ALONE))
     runner.python = python
 
 

@@ -55,6 +55,20 @@ TEST_CASE("a flight record says what was called in each group, and what has not 
         "ended: barrier #9 of group 3\n");
 }
 
+TEST_CASE("of a group that was connected anew only the calls since then count") {
+  const std::string before =
+      call("0", 0, 1, "barrier", true) + "," + call("0", 0, 2, "all_reduce", false) + ",";
+  const auto found = flight_record_of(
+      record(before + call("0", 0, 1, "barrier", true) + "," + call("0", 0, 2, "broadcast", true),
+             progress_of(0, 2, 2)));
+  REQUIRE(found);
+  // It is the same group to those who have not been in it before.
+  CHECK(found->groups == std::map<std::string, group_progress>{{"0", {"", 2, 2, true, 0, 0}}});
+  REQUIRE(found->recent.size() == 2);
+  CHECK(found->recent[1].name == "broadcast");
+  CHECK(pending_collective(*found) == nullptr);
+}
+
 TEST_CASE("a rank that has called nothing has a record, too") {
   const auto found = flight_record_of(R"({"pg_config":{},"pg_status":{},"version":"2.10"})");
   REQUIRE(found);

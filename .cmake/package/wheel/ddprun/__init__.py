@@ -57,9 +57,9 @@ def init_process_group(backend=None, init_method=None, timeout=None, **others):
     same object as before, and so whatever holds it goes on; groups of new_group() are made anew.
     Call it in every round: until then is_initialized() is false, also where a group is kept.
 
-    That takes PyTorch 2.15, and the backend "gloo" without other arguments than timeout (and
-    init_method, if it is "env://"). With anything else, and under another launcher, the group is
-    made anew, as by torch's own function, which gets all arguments."""
+    That takes PyTorch 2.14 or newer, and the backend "gloo" without other arguments than timeout
+    (and init_method, if it is "env://"). With anything else, and under another launcher, the group
+    is made anew, as by torch's own function, which gets all arguments."""
     from ddprun import groups
     if init_method not in (None, "env://"):  # what torch's own function does without it
         others["init_method"] = init_method

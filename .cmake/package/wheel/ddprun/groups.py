@@ -1,10 +1,10 @@
 """The process group that lives on with its worker: launcher/survivors/README.md, "Keeping the
 process group".
 
-torch 2.15 can connect a group again, to other ranks (`enable_reconfigure`). It needs three things
-from elsewhere: a handle of each rank, in the order of the ranks; a number that was not used before;
-and a store that all ranks reach. The round provides them: its ranks, its number, and its store,
-through which the handles are exchanged.
+torch 2.14 and newer can connect a group again, to other ranks (`enable_reconfigure`). It needs
+three things from elsewhere: a handle of each rank, in the order of the ranks; a number that was not
+used before; and a store that all ranks reach. The round provides them: its ranks, its number, and
+its store, through which the handles are exchanged.
 
 From the end of a round until it is connected again, torch has no default group: scripts ask
 is_initialized() before they make one, and what they would do with the old connections fails.
@@ -132,8 +132,7 @@ def can_reconnect(dist, backend, others):
     """Whether the ranks of this round exchange handles. The answer is the same on all of them,
     whether they have lived on or were started. DETAIL wraps groups into those that have no handle.
     """
-    return (hasattr(dist, "_reconfigure") and hasattr(core(), "_reset_fr_trace")
-            and backend in BACKENDS and not others
+    return (hasattr(dist, "_reconfigure") and backend in BACKENDS and not others
             and dist.get_debug_level() != dist.DebugLevel.DETAIL and "DDPRUN_ROUND" in os.environ)
 
 
@@ -143,8 +142,8 @@ def core():
 
 
 def current(dist):
-    """The Kept of the default group; none if that is hidden, or the script has destroyed it, or made
-    it itself."""
+    """The Kept of the default group; none if that is hidden, or the script has destroyed or made it
+    itself."""
     is_there = kept is not None and dist.is_initialized() and kept.group() is dist.group.WORLD
     return kept if is_there else None
 
@@ -193,8 +192,8 @@ def connect(dist, backend, timeout):
     handles = [handle.decode() for handle in store.current.multi_get(keys)]
     dist._reconfigure(number, handles, timeout=limit).wait()
     # The group counts its collectives from the start again. One that the last round has cut short
-    # would stay in the record as pending, where it looks like a hang.
-    core()._reset_fr_trace()
+    # would stay in the record as pending, where it looks like a hang. torch 2.14 cannot forget it.
+    getattr(core(), "_reset_fr_trace", int)()
     dist.distributed_c10d._world.pg_group_ranks[dist.group.WORLD] = {
         each: each for each in range(world_size)}
     dist.distributed_c10d._update_default_pg(dist.group.WORLD)  # its rank may be another one
