@@ -42,6 +42,7 @@ void node_health::check(round_number round, bool waits_for_look) {
   is_resting_ = false;
   again_.cancel();
   waits_for_look_ = waits_for_look && look_;
+  has_said_dying_ = false;
   waits_for_look_ ? look_now() : look_after(until_own_look);
   if (command_) return run_command(round);
   boost::asio::post(executor_, while_alive(alive_.watch(), [this] { answer(); }));
@@ -106,19 +107,31 @@ void node_health::hear_look(node_look found) {
     seen_ += (seen_.empty() ? "" : "; ") +
              std::string("SIGKILL does not end what has a GPU open: ") + holders_text(stuck);
   }
+  const bool any_ends = found.dying.size() > stuck.size();
   // As long as no workers run here, the node is to be back soon after those are gone.
-  if (found.dying.size() > (is_resting_ ? stuck.size() : 0)) look_at_dying_again();
+  if (any_ends || (!is_resting_ && !stuck.empty())) look_at_dying_again(any_ends);
   const bool is_news = found.warning != warned_;
   warned_ = std::move(found.warning);
   if (is_news && !warned_.empty()) say_(note_level::warning, warned_);
   if (std::exchange(is_stale_, false)) return look();
+  if (waits_for_look_ && any_ends) return wait_for_dying(found.dying);
   if (!std::exchange(waits_for_look_, false)) return tell(0);
   late_.cancel();
   answer();
 }
 
-void node_health::look_at_dying_again() {
-  dying_again_.expires_after(limits_.until_dying_again);
+// Until then their memory is missing to the next round. The answer is late when `late_` says so.
+void node_health::wait_for_dying(const std::vector<gpu_holder>& dying) {
+  if (std::exchange(has_said_dying_, true)) return;
+  say_(note_level::info,
+       "the next round waits, " + to_text(limits_.look_limit) +
+           " at most, for processes that were killed and still have a GPU open: " +
+           holders_text(dying));
+}
+
+void node_health::look_at_dying_again(bool any_ends) {
+  const bool is_awaited = waits_for_look_ && any_ends;
+  dying_again_.expires_after(is_awaited ? limits_.until_dying_awaited : limits_.until_dying_again);
   dying_again_.async_wait(while_alive(alive_.watch(), [this](boost::system::error_code cancelled) {
     if (!cancelled) look();
   }));

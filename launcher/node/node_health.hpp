@@ -3,7 +3,8 @@
 //
 // What the kernel says holds up no restart: it is looked at beside it, a moment later, and heard
 // when it is known. Only where a GPU may have failed it is looked at at once, and waited for, up to
-// a limit: the next round is not to go back to that GPU. The command is waited for, up to its own.
+// a limit: the next round is not to go back to that GPU, nor to one whose memory is still held by
+// processes that were killed. The command is waited for, up to its own.
 // A node that becomes unhealthy again and again is unhealthy for a while longer than its checks say
 // (health_cool_down).
 //
@@ -44,6 +45,7 @@ class node_health {
     // Longer than kill_wait: until then the agent itself waits for them.
     duration dying_limit = std::chrono::seconds(30);
     duration until_dying_again = std::chrono::seconds(5);  // from one look at these to the next
+    duration until_dying_awaited = std::chrono::milliseconds(200);  // while the answer waits
   };
   // `unhealthy`: what was found; empty: the node is healthy. Called once with the round given to
   // `check`, and later with 0 when it has changed.
@@ -73,7 +75,8 @@ class node_health {
   void look_now();
   void look();
   void hear_look(node_look found);
-  void look_at_dying_again();
+  void wait_for_dying(const std::vector<gpu_holder>& dying);
+  void look_at_dying_again(bool any_ends);
   std::vector<gpu_holder> find_stuck(const std::vector<gpu_holder>& dying);
   void answer();
   void tell(round_number round);
@@ -93,6 +96,7 @@ class node_health {
   boost::asio::steady_timer dying_again_;
   times limits_;
   bool waits_for_look_ = false;
+  bool has_said_dying_ = false;  // that the answer waits for these
   bool is_stale_ = false;        // the look that is under way began before the round failed
   bool is_running_ = false;      // the command
   bool is_resting_ = false;      // workers run here

@@ -153,6 +153,39 @@ TEST_CASE("a look that hangs is waited for up to its limit, and heard when it co
   CHECK(node.all[1] == heard::value_type{0, "GPU 3 needs: Reset"});
 }
 
+TEST_CASE("where a GPU may have failed the answer waits until the killed have let go of theirs") {
+  looked_at_node node(24h, {24h, 24h, 24h, 1ms});
+  node.find_dying({{4703, "python3", "alice"}});
+  node.health->check(1, true);
+  node.look_twice_more();
+  CHECK(node.all.empty());
+  node.find_dying({});
+  node.hear(1);
+  CHECK(node.all == heard{{1, ""}});
+  REQUIRE(node.said.size() == 1);
+  CHECK(node.said[0].ends_with(
+      "for processes that were killed and still have a GPU open: 4703 python3 (alice)"));
+}
+
+TEST_CASE("those that do not let go of their GPU hold the answer up to a limit") {
+  looked_at_node node(24h, {50ms, 24h, 24h, 1ms});
+  node.find_dying({{4703, "python3", "alice"}});
+  node.health->check(1, true);
+  node.hear(1);
+  CHECK(node.all == heard{{1, ""}});
+  CHECK(node.said == std::vector<std::string>{
+                         "the next round waits, 50 ms at most, for processes that were killed and "
+                         "still have a GPU open: 4703 python3 (alice)"});
+}
+
+TEST_CASE("what SIGKILL does not end at all holds up no answer") {
+  looked_at_node node(24h, {24h, 0ms, 24h, 1ms});
+  node.find_dying({{4703, "python3", "alice"}});
+  node.health->check(1, true);
+  node.hear(1);
+  CHECK(node.all == heard{{1, "SIGKILL does not end what has a GPU open: 4703 python3 (alice)"}});
+}
+
 TEST_CASE("what was being looked at before the failure is not taken for an answer to it") {
   looked_at_node node;
   node.hang(true);
