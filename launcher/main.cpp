@@ -10,6 +10,7 @@
 #include "launcher/hosts/doctor/doctor.hpp"
 #include "launcher/hosts/doctor/doctor_hosts.hpp"
 #include "launcher/hosts/doctor/health_now.hpp"
+#include "launcher/hosts/doctor/nvml.hpp"
 #include "launcher/hosts/doctor/start_check.hpp"
 #include "launcher/hosts/engines.hpp"
 #include "launcher/hosts/kubernetes/kubernetes_manifest.hpp"
@@ -212,6 +213,7 @@ int main(int argc, char** argv) {
   ddprun::launcher::become_guardian_if_asked(argc, argv);
   ddprun::ensure_standard_descriptors();
   ddprun::outlive_file_size_limit();
+  ddprun::launcher::doctor::answer_nvml_if_asked(argc, argv);
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

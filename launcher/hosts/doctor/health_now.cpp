@@ -2,11 +2,13 @@
 
 #include "launcher/base/text.hpp"
 #include "launcher/hosts/doctor/gpus.hpp"
+#include "launcher/hosts/doctor/nvml.hpp"
 #include "launcher/hosts/doctor/start_check.hpp"
 #include "launcher/node/gpu_holders.hpp"
 #include "launcher/process/program_answer.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -43,20 +45,46 @@ void add_to(std::string& all, const std::string& one) {
   if (!one.empty()) all += (all.empty() ? "" : "; ") + one;
 }
 
-std::string gpus_now(const environment_map& environment, duration limit) {
+// The lines that begin with this word, without it.
+std::string lines_of_kind(const std::string& answer, std::string_view kind) {
+  std::string lines;
+  for (const std::string_view line : split(answer, '\n')) {
+    if (line.starts_with(kind)) lines += std::string(line.substr(kind.size())) + "\n";
+  }
+  return lines;
+}
+
+std::string judge_gpus_by(const char* source, const std::string& recovery,
+                          const std::string& errors, const std::string& remapped) {
+  std::string found = judge_recovery(recovery, source);
+  add_to(found, judge_gpu_memory(errors, remapped, says_recovery(recovery), source));
+  return found;
+}
+
+std::string ask_nvidia_smi(const environment_map& environment, duration limit) {
   const auto ask = [&](const char* query) {
     return program_answer({"nvidia-smi", query, "--format=csv,noheader"}, environment, limit,
                           answer_bytes_max);
   };
   const std::string recovery = ask("--query-gpu=index,gpu_recovery_action");
   if (recovery.empty()) return {};  // no answer in time: the rest would be misjudged
-  std::string found = judge_recovery(recovery);
-  add_to(found, judge_gpu_memory(ask("--query-gpu=index,retired_pages.pending,"
-                                     "ecc.errors.uncorrected.volatile.total"),
-                                 ask("--query-remapped-rows=gpu_bus_id,remapped_rows.pending,"
-                                     "remapped_rows.failure"),
-                                 says_recovery(recovery)));
-  return found;
+  return judge_gpus_by("nvidia-smi", recovery,
+                       ask("--query-gpu=index,retired_pages.pending,"
+                           "ecc.errors.uncorrected.volatile.total"),
+                       ask("--query-remapped-rows=gpu_bus_id,remapped_rows.pending,"
+                           "remapped_rows.failure"));
+}
+
+std::string gpus_now(const environment_map& environment, const gpu_questions& asked) {
+  const time_point begun = std::chrono::steady_clock::now();
+  const std::string answer =
+      program_answer({asked.program, nvml_argument}, environment, asked.limit, answer_bytes_max);
+  if (!answer.empty())
+    return judge_gpus_by("NVML", lines_of_kind(answer, "recovery "),
+                         lines_of_kind(answer, "errors "), lines_of_kind(answer, "remapped "));
+  // Where the driver hangs, nvidia-smi would take as long for nothing.
+  const bool has_hung = std::chrono::steady_clock::now() - begun >= asked.limit;
+  return has_hung ? std::string() : ask_nvidia_smi(environment, asked.limit);
 }
 
 void look_at_holders(const std::filesystem::path& root, const environment_map& environment,
@@ -82,32 +110,33 @@ bool says_recovery(const std::string& csv) {
                      [](const csv_row& row) { return is_count(row[0]) && is_known(row[1]); });
 }
 
-std::string judge_recovery(const std::string& csv) {
+std::string judge_recovery(const std::string& csv, const std::string& source) {
   std::string found;
   for (const csv_row& row : rows_of(csv, 2)) {
     if (!is_count(row[0]) || !is_known(row[1]) || row[1] == "None") continue;
     add_to(found, "GPU " + row[0] + " needs: " + row[1]);
   }
-  return found.empty() ? found : found + " (nvidia-smi, gpu_recovery_action)";
+  return found.empty() ? found : found + " (" + source + ", gpu_recovery_action)";
 }
 
 std::string judge_gpu_memory(const std::string& errors_csv, const std::string& remapped_csv,
-                             bool knows_recovery) {
+                             bool knows_recovery, const std::string& source) {
   std::string found;
+  const std::string by = " (" + source;
   for (const csv_row& row : rows_of(errors_csv, 3)) {
     if (knows_recovery || !is_count(row[0])) continue;
     if (row[1] == "Yes")
-      add_to(found, "GPU " + row[0] + " needs a reset: retired_pages.pending (nvidia-smi)");
+      add_to(found, "GPU " + row[0] + " needs a reset: retired_pages.pending" + by + ")");
     if (is_count(row[2]) && row[2] != "0")
       add_to(found, "GPU " + row[0] + ": uncorrected memory errors since its last reset: " +
-                        row[2] + " (nvidia-smi, ecc.errors.uncorrected.volatile.total)");
+                        row[2] + by + ", ecc.errors.uncorrected.volatile.total)");
   }
   for (const csv_row& row : rows_of(remapped_csv, 3)) {
     if (row[0].find(':') == std::string::npos) continue;  // not a bus address
     if (row[2] == "Yes")
-      add_to(found, "GPU " + row[0] + " has to be replaced: remapped_rows.failure (nvidia-smi)");
+      add_to(found, "GPU " + row[0] + " has to be replaced: remapped_rows.failure" + by + ")");
     else if (row[1] == "Yes" && !knows_recovery)
-      add_to(found, "GPU " + row[0] + " needs a reset: remapped_rows.pending (nvidia-smi)");
+      add_to(found, "GPU " + row[0] + " needs a reset: remapped_rows.pending" + by + ")");
   }
   return found;
 }
@@ -122,12 +151,12 @@ std::string errors_of(const findings& found) {
 }
 
 node_look health_now(const std::filesystem::path& root, const environment_map& environment,
-                     pid_t agent, duration nvidia_smi_limit) {
+                     pid_t agent, const gpu_questions& asked) {
   node_look found;
   found.unhealthy = errors_of(check_room(root, environment));
   std::error_code error;
   if (!std::filesystem::exists(root / "proc/driver/nvidia/version", error)) return found;
-  add_to(found.unhealthy, gpus_now(environment, nvidia_smi_limit));
+  add_to(found.unhealthy, gpus_now(environment, asked));
   look_at_holders(root, environment, agent, found);
   return found;
 }

@@ -3,12 +3,15 @@
 // memory has errors. It names workers that SIGKILL has not ended yet and that have a GPU open, and
 // warns of other processes that have one open, as their memory is missing to the job.
 //
+// NVIDIA's management library is asked, by a process of our own (nvml.hpp), and nvidia-smi where
+// that is not there.
+//
 // Thread rule: pure functions except for health_now, which blocks as long as a file system hangs,
-// and for up to `nvidia_smi_limit` for each of three calls of it. Source: `nvidia-smi
-// --help-query-gpu`, gpu_recovery_action (None, Reset, Reboot, Drain P2P, Drain and Reset), in
-// drivers since 560; for older drivers, ecc.errors.uncorrected.volatile.total and
-// retired_pages.pending there, and `nvidia-smi --help-query-remapped-rows`. NVIDIA's "GPU Memory
-// Error Management" explains them: a reset repairs everything except a failed remapping.
+// and for up to the limit for each of four programs. Source: `nvidia-smi --help-query-gpu`,
+// gpu_recovery_action (None, Reset, Reboot, Drain P2P, Drain and Reset), in drivers since 560; for
+// older drivers, ecc.errors.uncorrected.volatile.total and retired_pages.pending there, and
+// `nvidia-smi --help-query-remapped-rows`. NVIDIA's "GPU Memory Error Management" explains them: a
+// reset repairs everything except a failed remapping.
 #pragma once
 
 #include "launcher/hosts/doctor/finding.hpp"
@@ -23,12 +26,18 @@
 
 namespace ddprun::launcher::doctor {
 
+struct gpu_questions {
+  std::string program = "/proc/self/exe";  // ddprun, to ask NVML
+  duration limit = std::chrono::seconds(5);
+};
+
 // `agent`: whose descendants are this job's workers.
 node_look health_now(const std::filesystem::path& root, const environment_map& environment,
-                     pid_t agent, duration nvidia_smi_limit = std::chrono::seconds(5));
+                     pid_t agent, const gpu_questions& asked = {});
 
 // Reads nvidia-smi's CSV without a header: "0, None\n3, Reset\n" -> "GPU 3 needs: Reset".
-std::string judge_recovery(const std::string& csv);
+// `source`: who says so.
+std::string judge_recovery(const std::string& csv, const std::string& source = "nvidia-smi");
 
 // Reads nvidia-smi's CSV of each GPU's index, retired pages and errors, and of its bus address,
 // pending and failed remapping: "0, No, 2\n" and "00000000:07:00.0, Yes, No\n" -> "GPU 0: 2
@@ -36,7 +45,7 @@ std::string judge_recovery(const std::string& csv);
 // need (`knows_recovery`) has already considered what a reset repairs, so only a failed remapping
 // counts.
 std::string judge_gpu_memory(const std::string& errors_csv, const std::string& remapped_csv,
-                             bool knows_recovery);
+                             bool knows_recovery, const std::string& source = "nvidia-smi");
 
 // True if this answer is from a driver that says what its GPUs need, even if that is None.
 bool says_recovery(const std::string& csv);

@@ -35,6 +35,11 @@ struct node_with_gpus {
   void put_nvidia_smi(const std::string& commands) const {
     programs.file("nvidia-smi", "#!/bin/sh\necho \"$@\" >>" + asked + "\n" + commands + "\n", 0755);
   }
+  // In the place of the process that asks NVML.
+  void put_nvml(const std::string& commands) const {
+    programs.file("ddprun", "#!/bin/sh\ntest \"$*\" = --ddprun-asks-nvml || exit\n" + commands,
+                  0755);
+  }
   // What it prints where it is asked for that.
   void put_answers(const std::string& recovery, const std::string& errors,
                    const std::string& remapped) const {
@@ -56,14 +61,15 @@ struct node_with_gpus {
   }
 
   node_look look(const ddprun::environment_map& environment = {}) const {
-    return health_now(files.root(), environment, agent_process, nvidia_smi_limit);
+    return health_now(files.root(), environment, agent_process, {nvml, limit});
   }
 
   ddprun::tests::node_of_files files;
   ddprun::tests::temporary_folder programs;
   std::string asked = programs.path + "/asked";
   std::string path = std::getenv("PATH");
-  ddprun::duration nvidia_smi_limit = std::chrono::seconds(60);
+  std::string nvml = programs.path + "/ddprun";  // not there, unless put_nvml() was called
+  ddprun::duration limit = std::chrono::seconds(60);
 };
 
 }  // namespace
@@ -153,7 +159,7 @@ TEST_CASE("where the driver does not say what its GPUs need, errors of their mem
 
 TEST_CASE("nvidia-smi that hangs is given up, and says nothing of the GPUs") {
   node_with_gpus node;
-  node.nvidia_smi_limit = std::chrono::milliseconds(200);
+  node.limit = std::chrono::milliseconds(200);
   SECTION("at once") {
     node.put_nvidia_smi("exec sleep 1000");
   }
@@ -164,6 +170,33 @@ TEST_CASE("nvidia-smi that hangs is given up, and says nothing of the GPUs") {
   // Each further question would take as long.
   CHECK(ddprun::tests::content_of(node.asked) ==
         "--query-gpu=index,gpu_recovery_action --format=csv,noheader\n");
+}
+
+TEST_CASE("NVIDIA's library is asked first, and nvidia-smi where that does not answer") {
+  const node_with_gpus node;
+  node.put_answers("0, None\n1, Reset\n", "", "");
+  node.put_nvml(
+      "echo 'recovery 0, None'; echo 'errors 0, No, 7'; echo 'remapped 0:07:00.0, No, Yes'");
+  CHECK(node.look().unhealthy == "GPU 0:07:00.0 has to be replaced: remapped_rows.failure (NVML)");
+  CHECK_FALSE(std::filesystem::exists(node.asked));
+  node.put_nvml("echo 'recovery 0, [N/A]'; echo 'recovery 1, Reset'; echo 'errors 0, Yes, 2'");
+  CHECK(node.look().unhealthy == "GPU 1 needs: Reset (NVML, gpu_recovery_action)");
+  node.put_nvml("echo 'recovery 0, [N/A]'; echo 'errors 0, Yes, 2'");
+  CHECK(node.look().unhealthy ==
+        "GPU 0 needs a reset: retired_pages.pending (NVML); GPU 0: uncorrected memory errors since "
+        "its last reset: 2 (NVML, ecc.errors.uncorrected.volatile.total)");
+  CHECK_FALSE(std::filesystem::exists(node.asked));
+  node.put_nvml("exit 0");
+  CHECK(node.look().unhealthy == "GPU 1 needs: Reset (nvidia-smi, gpu_recovery_action)");
+}
+
+TEST_CASE("where NVIDIA's library hangs nvidia-smi is not asked, which would hang, too") {
+  node_with_gpus node;
+  node.put_answers("0, Reset\n", "", "");
+  node.put_nvml("exec sleep 1000");
+  node.limit = std::chrono::milliseconds(200);
+  CHECK(node.look().unhealthy == "");
+  CHECK_FALSE(std::filesystem::exists(node.asked));
 }
 
 TEST_CASE("what is no answer of nvidia-smi keeps no node out") {
