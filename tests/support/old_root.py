@@ -1,21 +1,35 @@
-"""The root of an older Debian, in which to run what was built here.
+"""The root of another Debian, in which to run what is here.
 
-Debian 11 (glibc 2.31) is the oldest that Debian's mirrors still carry. debootstrap fetches it once,
-from the mirror that apt uses here, into .cache. Without root, debootstrap or a network the tests
-are skipped.
+Debian 11 (glibc 2.31) is the oldest that Debian's mirrors still carry; Debian 13 has Python 3.13.
+debootstrap fetches each once, from the mirror that apt uses here, into .cache. Without root,
+debootstrap or a network the tests are skipped.
 """
 
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 
 import pytest
 
 from tests.support.cluster import ROOT
 
-CODENAME, NAME = "bullseye", "Debian 11"
-KEPT = ROOT / ".cache" / f"debian-{CODENAME}"
 FETCHES_S = 1200
+
+
+@dataclass(frozen=True)
+class Debian:
+    number: int
+    codename: str
+    packages: str
+
+    @property
+    def kept(self):
+        return ROOT / ".cache" / f"debian-{self.codename}"
+
+
+OLDEST = Debian(11, "bullseye", "python3,python3-pip,python3-venv")
+WITH_PYTHON_3_13 = Debian(13, "trixie", "python3,python3-venv,python3-pytest")
 
 
 def mirror():
@@ -24,29 +38,30 @@ def mirror():
     return next((line for line in done.stdout.splitlines() if "security" not in line), "")
 
 
-def fetch(folder):
+def fetch(debian):
     """Skips the test if it cannot be fetched."""
     if os.getuid() != 0:
         pytest.skip("only root can make the root of another system")
     for program in ("debootstrap", "apt-get"):
         if shutil.which(program) is None:
             pytest.skip(f"no {program} here (tests/setup installs Debian's packages)")
-    part = folder.with_name(f"{folder.name}.{os.getpid()}")
+    part = debian.kept.with_name(f"{debian.kept.name}.{os.getpid()}")
     done = subprocess.run(["debootstrap", "--variant=minbase",
-                           "--include=python3,python3-pip,python3-venv", CODENAME, part, mirror()],
+                           f"--include={debian.packages}", debian.codename, part, mirror()],
                           check=False, capture_output=True, text=True, timeout=FETCHES_S)
     if done.returncode != 0:
         shutil.rmtree(part, ignore_errors=True)
-        pytest.skip(f"debootstrap did not bring {NAME}: {(done.stdout + done.stderr)[-300:]}")
-    part.replace(folder)
+        pytest.skip(f"debootstrap did not bring Debian {debian.number}: "
+                    f"{(done.stdout + done.stderr)[-300:]}")
+    part.replace(debian.kept)
 
 
-def make(folder):
-    """Makes a fresh root of an older system at `folder`."""
-    if not KEPT.exists():
-        KEPT.parent.mkdir(exist_ok=True)
-        fetch(KEPT)
-    subprocess.run(["cp", "-a", "--reflink=auto", KEPT, folder], check=True)
+def make(folder, debian=OLDEST):
+    """Makes a fresh root of that system at `folder`."""
+    if not debian.kept.exists():
+        debian.kept.parent.mkdir(exist_ok=True)
+        fetch(debian)
+    subprocess.run(["cp", "-a", "--reflink=auto", debian.kept, folder], check=True)
     (folder / "etc/hosts").write_text("127.0.0.1 localhost\n")  # a minimal root has no such file
     return folder
 
