@@ -442,6 +442,9 @@ std::string sqlite_file::trouble(const std::string& what) const {
   std::string text = what + " " + path_ + ": ";
   if (database_ == nullptr) return text + "no memory";
   text += sqlite3_errmsg(database_.get());
+  const int code = sqlite3_errcode(database_.get()) & 0xFF;
+  // It would be the same each time: only a person may take the file for worthless.
+  if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT) return text + ": move it away";
   const int number = sqlite3_system_errno(database_.get());
   if (number != 0) text += std::string(": ") + std::strerror(number);
   return text;

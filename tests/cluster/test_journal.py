@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import tempfile
@@ -175,6 +176,32 @@ def test_a_state_folder_that_cannot_be_made_is_said_and_done_without(cluster):
     assert "kept in memory only" in get(daemon.port, "/api/v1/runs")[1]
     cluster.finish(1)
     assert agent.wait() == 0
+
+
+@pytest.mark.parametrize("damage", ["garbage", "half"])
+def test_a_damaged_journal_is_to_be_moved_away(cluster, damage):
+    folder = cluster.folder / "state"
+    daemon = daemon_with_journal(cluster, None, "--state-dir", folder)
+    agent = cluster.agent("a", endpoint=f"127.0.0.1:{daemon.port}")
+    cluster.started(1, 1)
+    cluster.finish(1)
+    assert agent.wait() == 0
+    daemon.kill(signal.SIGTERM)
+    daemon.wait()
+    file = folder / "journal.sqlite"
+    if damage == "half":
+        os.truncate(file, file.stat().st_size // 2 + 100)
+    else:
+        file.write_bytes(b"garbage" * 1000)
+    again = daemon_with_journal(cluster, None, "--state-dir", folder)
+    again.says(r"cannot \w+ .*/journal.sqlite: .*: move it away; decisions are kept in memory only")
+    assert "move it away" in get(again.port, "/healthz")[1]
+    again.kill(signal.SIGTERM)
+    again.wait()
+    file.rename(folder / "moved")
+    last = daemon_with_journal(cluster, None, "--state-dir", folder)
+    assert get(last.port, "/healthz")[1] == "ok\n"
+    assert "move it away" not in last.err()
 
 
 def test_a_disk_that_is_full_holds_up_nothing(cluster):
