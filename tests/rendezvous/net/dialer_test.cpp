@@ -53,11 +53,13 @@ TEST_CASE("localhost is looked up off the loop") {
 
 TEST_CASE("a cancelled look-up is unheard, and its loop may be gone when it ends") {
   for (int turn = 0; turn < 20; ++turn) {
+    bool heard = false;
     boost::asio::io_context io{1};
     resolver resolving(io.get_executor());
-    resolving.start("localhost", 7, [&](error_code, const endpoints&) { FAIL("heard"); });
+    resolving.start("localhost", 7, [&](error_code, const endpoints&) { heard = true; });
     resolving.cancel();
     io.run();
+    CHECK_FALSE(heard);
   }
 }
 

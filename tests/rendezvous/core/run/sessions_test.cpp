@@ -179,8 +179,9 @@ TEST_CASE("a connection that has ended is not ended again") {
   fake_node& a = story.joined("a", nodes_of(2, 2));
   core::run_effects effects;
   story.machine().step(core::agent_disconnected{a.connection}, story.now, effects);
-  for (const core::run_effect& effect : effects)
-    CHECK_FALSE(std::holds_alternative<core::disconnect_agent>(effect));
+  CHECK(std::ranges::none_of(effects, [](const core::run_effect& effect) {
+    return std::holds_alternative<core::disconnect_agent>(effect);
+  }));
 }
 
 TEST_CASE("a session that connects again replaces its old connection") {
