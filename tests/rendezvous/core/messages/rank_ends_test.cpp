@@ -80,7 +80,7 @@ TEST_CASE("when ranks ended, and with what, comes back as it was written") {
   CHECK(detail_text({ending::failed, 0, 0, end_times{8200ms, 8200ms}, 1}) == "8200 exit 1");
   for (const char* const text :
        {"x", "-1", "8200-", "8200-8100", "8200 ", "8200 exit", "8200 exit 0", "8200 exit 1 ",
-        "8200 exit 70000", "8200 signal -6", "8200 ended 1", "99999999999999"}) {
+        "8200 exit 70000", "8200 signal -6", "8200 ended 1", "8200 what 1", "99999999999999"}) {
     INFO(text);
     ended_ranks kept{ending::failed, 1, 1, end_times{5ms, 6ms}, 2};
     const ended_ranks before = kept;

@@ -1,11 +1,18 @@
 #include "rendezvous/core/messages/message_types.hpp"
 #include "rendezvous/core/messages/settings_table.hpp"
+#include "rendezvous/core/messages/validation.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace std::chrono_literals;
 
 TEST_CASE("a session is written as 32 hexadecimal digits") {
   CHECK(to_string(ddprun::session_id{1, 0xabcdef}) == "00000000000000010000000000abcdef");
+}
+
+TEST_CASE("a leader's data are what a line can carry without an escape") {
+  CHECK(ddprun::core::is_opaque_data(" !#[]~"));
+  for (const char* const bytes : {"\x1f", "\x7f", "\"", "\\", "\xc3\xa4"})
+    CHECK_FALSE(ddprun::core::is_opaque_data(bytes));
 }
 
 TEST_CASE("each field of the timers has its row, and follows into range") {
