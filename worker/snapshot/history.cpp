@@ -59,12 +59,14 @@ std::string snapshot_history::place_of(snapshot_order order) const {
 }
 
 // Lists a folder whatever this machine has cached of it: creating a name there makes a network file
-// system ask its server. If that fails, it waits for as long as a listing may be outdated.
+// system ask its server. If that fails, or this is a reader, it waits for as long as a listing may
+// be outdated.
 result<name_set> snapshot_history::list_anew(
     const std::string& place, const std::function<bool(const name_set&)>& is_complete) const {
   if (files_->names_kept(place) <= std::chrono::milliseconds::zero()) {
     return list_names(*files_, place);
   }
+  if (options_.is_reader) return list_until(*files_, place, is_complete);
   const std::string mark = place + "/" + resumed_name(generation_);
   (void)files_->remove(mark);
   const auto error = write_whole(*files_, mark, "");

@@ -45,6 +45,7 @@ struct history_options {
   bool distrust = true;
   std::uint64_t trusted_after_steps = 10;  // for messages; the caller calls trust()
   std::uint32_t world_size = 1;            // ranks that remove their files
+  bool is_reader = false;                  // only calls newest() and skip(), which write nothing
 };
 
 // A rank's part in removing a snapshot that is none any more.

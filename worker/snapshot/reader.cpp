@@ -51,6 +51,7 @@ result<std::optional<resumed_snapshot>> read_newest_snapshot(const std::string& 
   };
   history_options looking;
   looking.distrust = false;
+  looking.is_reader = true;
   snapshot_history history(files, folder, claimant(), generation_limit, looking, say);
   for (int attempt = 0; attempt < reads_max; ++attempt) {
     const auto newest = history.newest();

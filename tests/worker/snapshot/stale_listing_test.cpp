@@ -2,7 +2,10 @@
 // the snapshot is missing: that is no damage.
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/two_ranks.hpp"
+#include "worker/snapshot/reader.hpp"
 
+#include <cerrno>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -62,6 +65,40 @@ TEST_CASE("a whole snapshot is not skipped for an outdated listing", "[snapshot]
   auto job = test.open(next);
   REQUIRE(two_ranks::is_open(job));
   CHECK(job[0].job->resumed()->info.step == 20);
+  CHECK(test.messages.text() == "");
+}
+
+// It may have no right to, and is no part of the job.
+TEST_CASE("a reader with an outdated listing waits for another, and writes nothing", "[snapshot]") {
+  struct reading_machine : nfs_client {
+    using nfs_client::nfs_client;
+    result<std::unique_ptr<output_file>> create(const std::string&) override {
+      ++creates;
+      return system_error(EROFS);
+    }
+    int creates = 0;
+  };
+  const auto how = generate_nfs();
+  two_ranks test(how);
+  {
+    auto job = test.open(1);
+    REQUIRE(two_ranks::is_open(job));
+    for (const std::uint64_t step : {10, 20})
+      REQUIRE(save(job, step) == all(two_ranks::ranks));
+  }
+  const auto machine = std::make_unique<reading_machine>(test.server, test.has_nocto);
+  machine->missed_by_listing = of_rank_0;
+  REQUIRE(machine->list(place).has_value());
+  reader_options options;
+  options.files = machine.get();
+  options.on_message = test.messages.handler();
+  std::string problem;
+  const auto found = read_newest_snapshot(two_ranks::folder, problem, options);
+  INFO(problem);
+  REQUIRE(found.has_value());
+  REQUIRE(found->has_value());
+  CHECK((*found)->info.step == 20);
+  CHECK(machine->creates == 0);
   CHECK(test.messages.text() == "");
 }
 
