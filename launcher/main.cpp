@@ -28,9 +28,11 @@
 #include "rendezvous/net/host_name.hpp"
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <exception>
 #include <memory>
@@ -207,6 +209,17 @@ int run(int argc, char** argv) {
   return run_agent(words, environment, nullptr);
 }
 
+// What was asked for (a manifest, the doctor's findings) and did not reach its file is no success.
+// A job's output has a writer of its own, which reports what it loses.
+int exit_code_after_output(int code) {
+  const bool was_refused = std::ferror(stdout) != 0;
+  errno = 0;
+  if (std::fflush(stdout) == 0 && !was_refused) return code;
+  std::fprintf(stderr, "ddprun: standard output cannot be written%s%s\n", errno == 0 ? "" : ": ",
+               errno == 0 ? "" : std::strerror(errno));
+  return code == 0 ? 1 : code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -215,7 +228,7 @@ int main(int argc, char** argv) {
   ddprun::outlive_file_size_limit();
   ddprun::launcher::doctor::answer_nvml_if_asked(argc, argv);
   try {
-    return run(argc, argv);
+    return exit_code_after_output(run(argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ddprun: cannot go on: %s\n", error.what());
     return ddprun::failed_exit_code;

@@ -55,6 +55,21 @@ def test_a_full_disk_under_the_output_ends_nothing():
                   shell_after=">/dev/full 2>&1").returncode == 0
 
 
+@pytest.mark.parametrize("words", [
+    ("manifest", "kubernetes", "--nnodes", 2, "--image", "x", "train.py"), ("doctor", "--json"),
+    ("explain", "LOG"), ("--help",), ("--print-completion", "bash"),
+], ids=["manifest", "doctor", "explain", "help", "completion"])
+def test_an_answer_that_a_full_disk_swallows_is_no_success(tmp_path, words):
+    log = tmp_path / "log"
+    log.write_text("Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n"
+                   "ValueError: no\n")
+    words = [log if word == "LOG" else word for word in words]
+    assert "cannot be written" not in ddprun(*words).stderr
+    done = ddprun(*words, shell_after=">/dev/full")
+    assert done.returncode == 1, done
+    assert done.stderr.count("ddprun: standard output cannot be written") == 1, done.stderr
+
+
 def test_workers_inherit_the_standard_input():
     done = ddprun("--standalone", "--no-python", "/bin/cat", input="a word\n")
     assert (done.returncode, done.stdout) == (0, "a word\n"), done
