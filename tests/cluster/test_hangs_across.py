@@ -101,9 +101,8 @@ def test_if_one_node_cannot_see_its_rank_no_worker_is_ended(cluster, tmp_path):
     for step in range(2):  # rank 2 takes part in no collective
         (cluster.folder / f"step.0.{step}.2").touch()
     daemon, agents = nodes(cluster, 3, script, "--hang-timeout", 2, blind="c")
-    daemon.says("no rank of this run has moved for .*: rank 1 stood in forward .*, rank 2 did not "
-                "say where it stood .* while rank 0 waited in all_reduce, .*; cannot tell which "
-                "rank hangs")
+    daemon.says("no rank of this run has moved for .*: rank 1 stood in forward .*, rank 2 gave "
+                "no stack .* while rank 0 waited in all_reduce, .*; cannot tell which rank hangs")
     (cluster.folder / "on").touch()
     (cluster.folder / "go").write_text("on\n")
     for agent in agents:

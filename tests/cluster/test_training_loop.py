@@ -86,7 +86,8 @@ def test_a_rank_that_hangs_is_named_with_the_step_that_the_loop_has_said(cluster
     rounds = [json.loads(line) for line in report.read_text().splitlines()]
     cause = rounds[0]["root_cause"]
     assert (cause["kind"], cause["rank"]) == ("hung", 2)
-    found = re.search(r"rank 2 was stopped \(state T\) (in|after) step (\d+)", cause["sentence"])
+    found = re.search(r"rank 2 had been stopped \(state T\) (in|after) step (\d+)",
+                      cause["sentence"])
     assert found, cause
     assert 2 * 6 <= int(found[2]) <= STEPS
     assert re.fullmatch(rf"steps? {found[2]}( to \d+)?|steps \d+ to {found[2]}",
