@@ -100,7 +100,7 @@ TEST_CASE("a leader that cannot be reached is a start failure that names both ad
   CHECK(story.sent.causes[0].kind == cause_class::start);
   CHECK(story.sent.causes[0].text ==
         "cannot reach the leader node-a at 10.0.0.1:29500 from 10.0.0.2, tried for 30 s; the last "
-        "try: No route to host");
+        "try: No route to host; check for a firewall between the two (ddprun doctor)");
   CHECK_FALSE(story.did<start_workers>());
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("newcomers are not taken for the members of the newest round, even if 
   story.joined("e", settings);
   story.pass(50s);
   CHECK(c.wanted.phase == desired_phase::wait);
-  CHECK(says(story, "must be gone, or until a (10.0.0.1) and b (10.0.0.2) are back"));
+  CHECK(says(story, "must have ended, or until a (10.0.0.1) and b (10.0.0.2) are back"));
   SECTION("until these are there, too") {
     joined_from(story, "b", "10.0.0.2", nodes_of(1, 4));
     CHECK(c.wanted.phase == desired_phase::wait);
@@ -237,7 +237,7 @@ TEST_CASE("after an end that was due the missing nodes are known until a node is
   story.pass(20s);
   REQUIRE(a.wanted.phase == desired_phase::wait);
   REQUIRE(story.view().instance == 100);
-  CHECK(says(story, "must be gone, or until b (10.0.0.2) is back"));
+  CHECK(says(story, "must have ended, or until b (10.0.0.2) is back"));
   SECTION("and starts when all are back") {
     fake_node& b = joined_from(story, "b", "10.0.0.2", settings);
     CHECK(a.wanted.phase == desired_phase::prepare);
