@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import BIN, ROOT, WORKER, Program
+from tests.support.needs import needs
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is missing: tests/setup installs it")
 
@@ -181,7 +182,7 @@ def test_two_containers_of_the_image_are_two_nodes(cluster, engine, make_hosts, 
 @pytest.mark.skipif(not DIGITS.exists(), reason=f"no {DIGITS}: ./tests/setup makes it")
 def test_a_pytorch_script_trains_in_containers_and_goes_on_in_new_ones(
         cluster, engine, make_hosts, tmp_path):
-    pytest.importorskip("torch", reason="./tests/setup installs it")
+    needs("torch", "./tests/setup installs it")
     if sys.base_prefix != "/usr" or sys.version_info[:2] != (3, 11):
         pytest.skip("the environment that is mounted needs a Python that Debian 12 has, too")
     engine.image("digits", tmp_path / "context", TRAIN, DIGITS)

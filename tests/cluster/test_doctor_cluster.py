@@ -11,6 +11,7 @@ import pytest
 from tests.support.cluster import BIN, wait_for
 from tests.support.doctors import OTHER_VERSION, PLAYED_NODE, Doctors, of_all
 from tests.support.firewall import incoming, remove
+from tests.support.needs import needs
 from tests.support.ports import free_port
 
 
@@ -158,7 +159,7 @@ def test_two_meetings_at_a_standing_daemon(cluster, doctors):
         assert told["errors"] == 0
         assert of_all(told, "nodes")[0]["seen"].startswith("2 of 2 came: ")
     # The daemon keeps only which meeting comes next.
-    pytest.importorskip("torch")
+    needs("torch", "PyTorch is not installed here")
     script = ("from torch.distributed import TCPStore\n"
               "store = TCPStore('127.0.0.1', 29400, is_master=False, wait_for_workers=False)\n"
               "print(store.num_keys(), store.get('ddprun-doctor/job1/generation'))")
@@ -168,7 +169,7 @@ def test_two_meetings_at_a_standing_daemon(cluster, doctors):
 
 def test_a_doctor_of_another_version(cluster, doctors):
     """The message with its findings has another form, which is no reason to wait at the daemon."""
-    pytest.importorskip("torch")
+    needs("torch", "PyTorch is not installed here")
     group = doctors(2)
     cluster.daemon(29400, host=group.hosts[0], bind="0.0.0.0")
     with subprocess.Popen([*group.hosts[0].prefix, sys.executable, "-c", OTHER_VERSION],
@@ -292,7 +293,7 @@ def test_one_too_many(doctors):
 def test_one_too_many_that_holds_the_daemon(doctors):
     """It comes last, because its own path to the daemon is closed until the others examine each
     other."""
-    pytest.importorskip("torch")
+    needs("torch", "PyTorch is not installed here")
     group = doctors(3)
     incoming(group.hosts[0], "iif lo tcp dport 29400 reject with tcp reset")
     holder = group.start(0, "--wait", "600", nodes=2)

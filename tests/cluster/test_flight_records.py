@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.test_hangs_across import nodes
+from tests.support.needs import needs
 from tests.support.standing_script import line_of
 
-pytest.importorskip("torch", reason="PyTorch is not installed here")
+needs("torch", "PyTorch is not installed here")
 pytestmark = pytest.mark.trains
 
 LIMIT = 300

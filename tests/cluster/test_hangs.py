@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.cluster import run_shown, wait_for
 from tests.support.exec_gate import ReadGate, opened
+from tests.support.needs import needs
 from tests.support.standing_script import line_of, write
 
 LIMIT = 300  # PyTorch is imported
@@ -207,7 +208,7 @@ def test_a_rank_that_moves_does_not_hang(cluster, tmp_path, how):
     compilation.
     """
     script = write(tmp_path, f"""
-        until = time.monotonic() + 8
+        until = time.monotonic() + 6
         while rank == 0 and step == 1 and time.monotonic() < until:
             {MOVES[how]}
     """)
@@ -277,7 +278,7 @@ TRAINS = """
 
 @pytest.mark.trains
 def test_ranks_that_train_with_gloo_wait_for_the_one_in_its_forward(cluster, tmp_path):
-    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    needs("torch", "PyTorch is not installed here")
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(TRAINS).format(last="dist.barrier()"))
     agent = start(cluster, script, "--hang-timeout", 10, "--collectives", "on", workers=2)

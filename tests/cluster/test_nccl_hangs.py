@@ -161,7 +161,7 @@ if rank == 0:
     woken = threading.Event()
 
     def compute():
-        until = time.monotonic() + 8
+        until = time.monotonic() + 6
         while time.monotonic() < until:
             sum(range(1000))
         (folder / "go").touch()
@@ -186,7 +186,7 @@ WORK = """
 if rank != 0:
     synchronize()
 else:
-    until = time.monotonic() + 8
+    until = time.monotonic() + 6
     while time.monotonic() < until:
         {}
     (folder / "go").touch()

@@ -3,7 +3,6 @@
 import os
 
 import pytest
-from torch.numa import binding
 
 from tests.support.cluster import BIN, Program
 from tests.support.gpus import visible_gpus
@@ -110,6 +109,7 @@ def test_workers_run_on_the_processors_that_torchrun_would_choose(cluster, monke
     if os.path.exists("/sys/devices/system/node/node1"):
         pytest.skip("more than one NUMA node, and no GPU to say which")
     workers = 2 if mode != "exclusive" or len(physical_cores()) > 1 else 1
+    binding = pytest.importorskip("torch.numa.binding", reason="PyTorch is not installed here")
     monkeypatch.setattr(binding, "_get_device_count", lambda: workers)
     monkeypatch.setattr(binding, "_get_numa_node_index_for_device_index",
                         lambda *, device_index: 0)

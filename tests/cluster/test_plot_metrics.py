@@ -6,8 +6,9 @@ import json
 import pytest
 
 from tests.support.cluster import ROOT
+from tests.support.needs import needs
 
-pytest.importorskip("matplotlib", reason="./tests/setup installs it")
+needs("matplotlib", "./tests/setup installs it")
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ def test_a_rank_that_spins_and_makes_no_step_is_named_with_its_step(cluster, tmp
 def test_a_rank_that_writes_or_has_others_compute_moves_though_it_makes_no_step(cluster, tmp_path,
                                                                                 how):
     script = write(tmp_path, SAYS + f"""
-    until = time.monotonic() + 8
+    until = time.monotonic() + 6
     while rank == 0 and step == 4 and time.monotonic() < until:
         {how}; time.sleep(0.3)
     """, steps=6)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import pages
 from tests.support.cluster import BIN, ROOT
+from tests.support.needs import needs
 
 README = pages.README.read_text()
 PAGES = pages.text()
@@ -124,7 +125,7 @@ def test_no_place_was_left_empty():
 
 @pytest.mark.trains
 def test_the_first_job_prints_what_it_shows(cluster, tmp_path):
-    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    needs("torch", "PyTorch is not installed here")
     shown = re.search(r"\$ cat hello.py\n(.*?)\n\n\$ ddprun (.*?) hello.py\n(.*?)```", README, re.S)
     script = tmp_path / "hello.py"
     script.write_text(shown[1] + "\n")

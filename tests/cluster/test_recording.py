@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from tests.support.needs import needs
 from tests.support.pages import README, ROOT
 
 RECORD = ROOT / "examples/recording/record.py"
@@ -69,7 +70,7 @@ def test_long_pauses_are_shortened_and_no_others(recorder):
 
 @pytest.mark.slow
 def test_it_is_recorded_anew(tmp_path):
-    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    needs("torch", "PyTorch is not installed here")
     made = tmp_path / "made.svg"
     done = subprocess.run([sys.executable, RECORD, "--output", made], capture_output=True,
                           text=True, check=False)

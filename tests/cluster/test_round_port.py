@@ -14,6 +14,7 @@ import pytest
 from tests.cluster.test_store_memory import PING, SET, VALIDATE, request
 from tests.cluster.test_strangers import DESCRIPTORS, many_descriptors, with_limit  # noqa: F401
 from tests.support.cluster import BIN, LIMIT, Program, wait_for
+from tests.support.needs import needs
 from tests.support.ports import free_port
 
 EVERY = {"0.0.0.0", "::"}
@@ -142,7 +143,7 @@ SCRIPT = textwrap.dedent("""
     (2, False), (1, True), *(pytest.param(*each, marks=pytest.mark.slow)
                              for each in ((1, False), (2, True)))])
 def test_pytorch_finds_the_port(cluster, make_hosts, tmp_path, nodes, ipv6):
-    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    needs("torch", "PyTorch is not installed here")
     hosts = make_hosts(2, ipv6)
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)

@@ -7,12 +7,13 @@ import shutil
 import pytest
 
 from tests.support.cluster import BIN, ROOT, wait_for
+from tests.support.needs import needs
 from tests.support.slurm import Slurm
 
 # It runs for ever at the first start, and ends soon at the next, so nothing depends on its speed.
 UNTIL_REQUEUED = ("--folder", "--steps $((${SLURM_RESTART_COUNT:-0} ? 25 : 100000)) --folder")
 EXAMPLES = ROOT / "examples" / "slurm"
-pytest.importorskip("torch", reason="no PyTorch in this Python")
+needs("torch", "no PyTorch in this Python")
 pytestmark = pytest.mark.trains
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import BIN, ROOT
+from tests.support.needs import needs
 
 PROGRAM = BIN / "snapshot_shares"
 TENSORS = 7
@@ -97,7 +98,7 @@ def test_the_index_opens_as_a_sharded_checkpoint_of_hugging_face(cluster, tmp_pa
     """It is opened as accelerate's load_checkpoint_in_model does: the folder's only *.index.json,
     the files that it names, and each of these only if its metadata name a format."""
     safetensors = pytest.importorskip("safetensors", reason="the package safetensors is missing")
-    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    needs("torch", "PyTorch is not installed here")
     snapshot = save(cluster, tmp_path / "s", 4, 3)
     index, = snapshot.glob("*.index.json")
     content = json.loads(index.read_text())

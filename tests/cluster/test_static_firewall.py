@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.cluster import LOST_SOON, wait_for
 from tests.support.firewall import open_for, turned_away
+from tests.support.needs import needs
 
 PORT = 29500
 
@@ -91,7 +92,7 @@ STORE = textwrap.dedent("""
 
 
 def test_the_workers_store_is_at_that_port_too(cluster, walled, tmp_path):
-    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    needs("torch", "PyTorch is not installed here")
     script = tmp_path / "meet.py"
     script.write_text(STORE)
     agents = [node(cluster, walled, rank, command=[script],

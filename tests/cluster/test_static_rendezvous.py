@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.busy_ports import at_a_busy_port, busy_port
 from tests.support.cluster import LIMIT, LOST_SOON, Program, get, wait_for
+from tests.support.needs import needs
 from tests.support.ports import free_port, listening
 
 pytestmark = pytest.mark.main_path
@@ -133,7 +134,7 @@ TRAINING = textwrap.dedent("""
 
 
 def test_a_restart_has_a_fresh_store_at_the_same_port(cluster, tmp_path):
-    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    needs("torch", "PyTorch is not installed here")
     script = tmp_path / "train.py"
     script.write_text(TRAINING)
     port = free_port()

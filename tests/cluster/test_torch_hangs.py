@@ -6,6 +6,7 @@ import pytest
 
 from tests.cluster.test_hangs import LIMIT, TRAINS
 from tests.cluster.test_hangs_across import nodes
+from tests.support.needs import needs
 from tests.support.standing_script import line_of
 
 
@@ -13,7 +14,7 @@ from tests.support.standing_script import line_of
     (2, 1), pytest.param(3, 0, marks=pytest.mark.slow)])
 def test_nodes_that_train_with_gloo_wait_for_the_one_in_its_forward(cluster, tmp_path, count,
                                                                     stands):
-    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    needs("torch", "PyTorch is not installed here")
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(TRAINS).format(last="dist.barrier()").replace(
         "get_rank() == 1", f"get_rank() == {stands}"))

@@ -6,6 +6,7 @@ import textwrap
 import pytest
 
 from tests.support.gpus import first_gpu, visible_gpus
+from tests.support.needs import needs
 from tests.support.standing_script import line_of
 
 pytestmark = pytest.mark.skipif(visible_gpus() == 0, reason="no NVIDIA GPU is visible")
@@ -78,7 +79,7 @@ def start(cluster, tmp_path, special):
 
 
 def test_a_rank_that_does_not_come_to_an_nccl_collective_is_named(cluster, tmp_path):
-    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    needs("torch", "PyTorch is not installed here")
     script, agent = start(cluster, tmp_path, "stand")
     assert agent.wait(LIMIT) == 0, agent.err()
     assert "rank 1 (local rank 1) hung: no rank of this node has moved for" in agent.err()
@@ -92,7 +93,7 @@ def test_a_rank_that_does_not_come_to_an_nccl_collective_is_named(cluster, tmp_p
 def test_what_nccl_does_not_count_is_no_hang(cluster, tmp_path, work):
     """It takes longer than the limit: one rank evaluates on its GPU while the other waits in a
     barrier, or both send and receive, and launch no collective."""
-    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    needs("torch", "PyTorch is not installed here")
     _, agent = start(cluster, tmp_path, work)
     assert agent.wait(LIMIT) == 0, agent.err()
     assert "has moved" not in agent.err()

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import BIN, LOST_SOON, ROOT
+from tests.support.needs import needs
 from tests.support.pods import Kubelet
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is missing: tests/setup installs it")
-pytest.importorskip("torch", reason="./tests/setup installs it")
+needs("torch", "./tests/setup installs it")
 
 SCRIPT = ROOT / "examples" / "01_snapshot_resume" / "train.py"
 DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))

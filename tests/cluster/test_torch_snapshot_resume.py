@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.cluster import BIN, ROOT, Cluster, Program, wait_for
 from tests.support.held_rank import HeldRank
+from tests.support.needs import needs
 
 DIGITS = Path(os.environ.get("DDPRUN_DIGITS", ROOT / ".cache" / "digits.csv"))
 PROGRAM = BIN / "snapshot_resume"
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.skipif(not DIGITS.exists(), reason=f"no {DIGITS}: ./tes
 def job(kind, folder, epochs=EPOCHS):
     arguments = [epochs, INTERVAL, "--snapshot-dir", folder]
     if kind == "python":
-        pytest.importorskip("torch", reason="PyTorch is not installed here")
+        needs("torch", "PyTorch is not installed here")
         return [SCRIPT, *arguments]
     if not PROGRAM.exists():
         pytest.skip("snapshot_resume is not built: no LibTorch")
@@ -269,7 +270,7 @@ def test_a_folder_that_may_not_be_written_is_named(cluster, tmp_path, is_there_f
 
 @pytest.mark.slow
 def test_snapshots_are_carried_between_the_two_programs(cluster, tmp_path):
-    pytest.importorskip("torch", reason="PyTorch is not installed here")
+    needs("torch", "PyTorch is not installed here")
     daemon = cluster.daemon()
     first, back = tmp_path / "first", tmp_path / "back"
 

@@ -9,6 +9,7 @@ import types
 import pytest
 
 from tests.support.cluster import ROOT
+from tests.support.needs import needs
 
 PACKAGE = ROOT / ".cmake" / "package" / "wheel"
 
@@ -149,7 +150,7 @@ for is_first in (False, True):
 
 
 def test_a_callback_marks_what_a_trainer_has_saved(vault, place):
-    pytest.importorskip("torch")
+    needs("torch", "PyTorch is not installed here")
     out = place / "out"
     done = subprocess.run([sys.executable, "-c", CALLBACK, out], capture_output=True, text=True,
                           check=False, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
@@ -158,7 +159,7 @@ def test_a_callback_marks_what_a_trainer_has_saved(vault, place):
 
 
 def test_a_callback_leaves_what_is_not_in_the_vault(vault, place, tmp_path):
-    pytest.importorskip("torch")
+    needs("torch", "PyTorch is not installed here")
     done = subprocess.run([sys.executable, "-c", CALLBACK, tmp_path / "vault-of-another"],
                           capture_output=True, text=True, check=False,
                           env={**os.environ, "PYTHONPATH": str(PACKAGE)})
@@ -169,7 +170,7 @@ def test_a_callback_leaves_what_is_not_in_the_vault(vault, place, tmp_path):
 
 def test_a_callback_waits_for_the_others_on_every_node(vault, place, tmp_path):
     """This holds even if there is nothing to mark, as on a node without a vault."""
-    pytest.importorskip("torch")
+    needs("torch", "PyTorch is not installed here")
     waits = ("import torch.distributed as dist\n"
              "dist.is_initialized = lambda: True\n"
              "dist.barrier = lambda: print('waits')\n")

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.support.cluster import BIN, GO_ON, ROOT, wait_for
+from tests.support.needs import needs
 
 PACKAGE = ROOT / ".cmake" / "package" / "wheel"
 pytestmark = pytest.mark.trains
@@ -25,7 +26,7 @@ def shown_script():
 
 
 def run(cluster, tmp_path, script, *options):
-    pytest.importorskip("torch")
+    needs("torch", "PyTorch is not installed here")
     file = tmp_path / "train.py"
     file.write_text(script)
     return cluster.agent("node", "--max-restarts", 1, "--vault", tmp_path / "kept", *options,

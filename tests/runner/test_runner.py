@@ -394,14 +394,24 @@ def test_tests_that_train_leave_no_core_idle_and_have_room():
         (1, 64), (2, 64), (4, 64), (64, 512), (64, 12), (2, 2))] == [3, 5, 9, 12, 4, 2]
 
 
+COLLECTS = """
+import sys, pytest
+status = pytest.main(sys.argv[1:])
+print("imported:", *[name for name in ("torch", "matplotlib") if name in sys.modules])
+sys.exit(status)
+"""
+
+
 def collected(part, *arguments):
-    """The cluster tests that this part would run."""
+    """The cluster tests that this part would run. What is in the lane of those that wait is found
+    without packages that take long to import, as each of many processes has to find it."""
     files = [HERE.parent / file for file in TRAINING_FILES.split()]
     what = files if "/" in part.target else [HERE.parent / "cluster"]
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "--collect-only", "-p",
-                           "no:cacheprovider", *what, *arguments], cwd=HERE.parents[1],
+    done = subprocess.run([sys.executable, "-c", COLLECTS, "-q", "--collect-only", "-p",
+                           "no:cacheprovider", *map(str, what), *arguments], cwd=HERE.parents[1],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert part.name != "cluster" or "\nimported:\n" in done.stdout, done.stdout
     return {line.partition("[")[0] for line in done.stdout.splitlines() if "::" in line}
 
 
