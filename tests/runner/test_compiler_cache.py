@@ -55,11 +55,18 @@ def test_nothing_is_compiled_again_in_another_clone(tmp_path):
 
 @pytest.mark.parametrize("header, source", [
     ("// was {}\nstruct small {{}};\n", "small of_{};\n"),
+    ("struct small {{}};\n#define NOT_USED_{}\n", "small of_{};\n"),
     ("#define NUMBER {}\n", "static_assert(NUMBER == {});\n"),
-], ids=["comment", "macro"])
+], ids=["comment", "unused_macro", "macro"])
 def test_a_header_that_has_changed_is_precompiled_anew(tmp_path, header, source):
-    """g++ knows by its text, comments and all, that a file with `#pragma once` is in the
-    precompiled header."""
+    """g++ knows by its text that a file with `#pragma once` is in the precompiled header: each
+    letter counts, also those that the preprocessor does not pass on."""
     for number in (1, 2):
         build(tmp_path / f"clone-{number}", tmp_path / "cache", header.format(number),
               source.format(number))
+
+
+def test_a_precompiled_header_serves_another_clone(tmp_path):
+    build(tmp_path / "one", tmp_path / "cache", "struct small {};\n", "small it;\n")
+    build(tmp_path / "folder/other", tmp_path / "cache", "struct small {};\n", "small other;\n")
+    assert misses(tmp_path / "cache") == 3
