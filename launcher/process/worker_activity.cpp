@@ -29,6 +29,7 @@ worker_activity::usage worker_activity::usage_of(pid_t process) {
   const std::optional<process_stat> stat = stat_of(process);
   if (!stat) return found;
   found.waits_for_disk = stat->state == 'D';
+  found.may_run = stat->state == 'R';
   found.ticks = stat->ticks;
   const std::string io =
       whole_text("/proc/" + std::to_string(process) + "/io");  // empty without permission
@@ -43,7 +44,12 @@ bool worker_activity::are_busy(const std::vector<pid_t>& groups, time_point now)
   const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now - looked_at_);
   const std::int64_t ticks_that_count =
       std::max<std::int64_t>(2, ::sysconf(_SC_CLK_TCK) * passed.count() / 1000 / processor_share);
-  std::map<pid_t, std::pair<std::int64_t, std::uint64_t>> used;  // by group
+  struct group_usage {
+    std::int64_t ticks = 0;
+    std::uint64_t bytes = 0;
+    bool may_run = false;
+  };
+  std::map<pid_t, group_usage> used;
   std::map<pid_t, usage> seen;
   bool are_busy = false;
   for (const process_entry& one :
@@ -53,17 +59,18 @@ bool worker_activity::are_busy(const std::vector<pid_t>& groups, time_point now)
     seen[one.pid] = now_used;
     const auto before = last_.find(one.pid);
     if (before == last_.end()) continue;
-    auto& [ticks, bytes] = used[one.group];
-    ticks += static_cast<std::int64_t>(now_used.ticks - before->second.ticks);
-    bytes += now_used.bytes - before->second.bytes;
+    group_usage& of_group = used[one.group];
+    of_group.ticks += static_cast<std::int64_t>(now_used.ticks - before->second.ticks);
+    of_group.bytes += now_used.bytes - before->second.bytes;
+    of_group.may_run = of_group.may_run || (now_used.may_run && before->second.may_run);
     are_busy = are_busy || (now_used.waits_for_disk && before->second.waits_for_disk);
   }
   for (const auto& [group, sum] : used) {
-    const auto& [ticks, bytes] = sum;
     std::uint64_t& written = written_[group];
-    written += bytes;
-    const bool computes = ticks >= ticks_that_count && written >= bytes_that_count;
-    are_busy = are_busy || bytes >= bytes_that_count || computes;
+    written += sum.bytes;
+    const bool computes =
+        (sum.ticks >= ticks_that_count || sum.may_run) && written >= bytes_that_count;
+    are_busy = are_busy || sum.bytes >= bytes_that_count || computes;
   }
   last_ = std::move(seen);
   looked_at_ = now;

@@ -3,9 +3,9 @@
 //
 // Only workers with a handler for SIGTERM count: others die of it, or ignore it. A group is busy
 // while one of its processes waits for a disk, or has written 64 KiB since the last look; or has
-// used a twentieth of a processor, if the group has written as much since the first look. Processor
-// time alone proves nothing: a rank spins while it waits in an NCCL collective for ranks that are
-// gone.
+// used a twentieth of a processor, or may run at this look and at the last one (on a machine that
+// has less than that for it), if the group has written as much since the first look. Processor time
+// alone proves nothing: a rank spins while it waits in an NCCL collective for ranks that are gone.
 //
 // Thread rule: the main thread. It reads the process table.
 #pragma once
@@ -30,6 +30,7 @@ class worker_activity {
     std::uint64_t ticks = 0;  // of processor time
     std::uint64_t bytes = 0;  // written
     bool waits_for_disk = false;
+    bool may_run = false;  // it runs, or waits for a processor
   };
   static usage usage_of(pid_t process);
 

@@ -46,7 +46,8 @@ class told_process {
     waitpid(pid_, nullptr, 0);
   }
 
-  // 'n': nothing; 's': uses 300 ms of processor time; 'w': writes a MiB.
+  // 'n': nothing; 's': uses 300 ms of processor time; 'w': writes a MiB; 'c': computes from the
+  // answer on, without end.
   void ask(char order) const {
     REQUIRE(write(orders_.get(), &order, 1) == 1);
     char answer = 0;
@@ -67,6 +68,8 @@ class told_process {
       }
       if (order == 'w' && write(nowhere, words.data(), words.size()) < 0) _exit(1);
       if (write(answers, &order, 1) != 1) _exit(1);
+      while (order == 'c') {
+      }
     }
     _exit(0);
   }
@@ -76,12 +79,12 @@ class told_process {
   unique_fd answers_;
 };
 
-// Looks that are a second apart, according to the times given to them.
+// Looks that are a second apart, according to the times given to them, or as long as is said.
 class looks {
  public:
   explicit looks(const told_process& at) : at_(at) { again(); }
-  bool again() {
-    now_ += 1s;
+  bool again(std::chrono::seconds later = 1s) {
+    now_ += later;
     return activity_.are_busy({at_.pid()}, now_);
   }
 
@@ -102,6 +105,21 @@ TEST_CASE("a worker that writes is at something, and so is one that goes on comp
   worker.ask('s');
   CHECK(look.again());
   CHECK_FALSE(look.again());
+}
+
+TEST_CASE("a worker that has written and gets hardly any processor computes all the same") {
+  const told_process worker(true);
+  looks look(worker);
+  worker.ask('w');
+  CHECK(look.again());
+  worker.ask('c');
+  look.again();           // it had written, or waited, until then
+  CHECK(look.again(1h));  // what it has used since is far less than a twentieth
+  kill(worker.pid(), SIGSTOP);
+  siginfo_t stopped{};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(worker.pid()), &stopped, WSTOPPED) == 0);
+  look.again();
+  CHECK_FALSE(look.again(1h));
 }
 
 TEST_CASE("a worker that spins behind a collective is at nothing") {
