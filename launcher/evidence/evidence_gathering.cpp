@@ -29,7 +29,7 @@ constexpr std::size_t spied_max = 8;  // at the same time
 constexpr std::size_t kernel_stack_bytes_max = 2048;
 constexpr std::size_t nccl_bytes_max = 64 * 1024;
 constexpr std::chrono::milliseconds source_limit{100};
-constexpr std::chrono::milliseconds awaited_file_limit{100};
+constexpr std::chrono::milliseconds awaited_file_limit{1000};  // for a thread that may have to wait
 
 // Call it before the signal, which may wake the process.
 void look_at(rank_evidence& one) {
