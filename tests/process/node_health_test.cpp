@@ -246,9 +246,11 @@ TEST_CASE("the command does not run while workers do") {
   const std::string runs = folder.path + "/runs";
   looked_at_node node(1ms, never, "echo >>" + runs + "; exit 1");
   node.state->is_ill = true;
+  node.hang(true);  // until the command has ended, however long that takes
   node.health->check(1);
   node.hear(1);
   node.health->rest();
+  node.hang(false);
   node.io.run_for(200ms);
   CHECK(ddprun::tests::content_of(runs) == "\n");
   // It is what is wrong, and no look can tell whether it still is.

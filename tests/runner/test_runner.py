@@ -519,12 +519,12 @@ def test_a_full_disk_is_refused_and_one_that_fills_is_named(full_disk):
 def test_a_part_that_needs_no_build_is_repeated_and_its_failures_counted(tree):
     (tree / "tests/support").mkdir()
     for name, code in (("layers", ""), ("hiding", ""), ("names", ""), ("ports", ""),
-                       ("sizes", "raise SystemExit('too long')")):
+                       ("messages", ""), ("sizes", "raise SystemExit('too long')")):
         (tree / f"tests/support/check_{name}.py").write_text(code)
     run = start(tree, "--repeat", "2", "style")
     text, _ = run.communicate(timeout=LIMIT_S)
     assert "failed 2 of 2 times: style sizes" in text
-    assert text.endswith("\n10 passed, 2 failed, 0 skipped\n")
+    assert text.endswith("\n12 passed, 2 failed, 0 skipped\n")
 
 
 def test_builds_that_repeated_parts_need_are_made(tree):
