@@ -223,9 +223,9 @@ int exit_code_after_output(int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ddprun::outlive_file_size_limit();
   ddprun::launcher::become_guardian_if_asked(argc, argv);
   ddprun::ensure_standard_descriptors();
-  ddprun::outlive_file_size_limit();
   ddprun::launcher::doctor::answer_nvml_if_asked(argc, argv);
   try {
     return exit_code_after_output(run(argc, argv));

@@ -12,11 +12,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/system/system_error.hpp>
 
 #include <array>
 #include <ctime>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -115,7 +115,8 @@ void tell_run_unable(const launch_options& options, const std::string& node,
   if (!options.more_ports.empty()) return;
   try {
     teller(options.endpoint, bytes_of(options, node, why)).run();
-  } catch (const std::system_error&) {  // too few descriptors for a connection: nobody is told
+  } catch (
+      const boost::system::system_error&) {  // too few descriptors for a connection: nobody is told
   }
 }
 

@@ -29,7 +29,9 @@ constexpr std::size_t spied_max = 8;  // at the same time
 constexpr std::size_t kernel_stack_bytes_max = 2048;
 constexpr std::size_t nccl_bytes_max = 64 * 1024;
 constexpr std::chrono::milliseconds source_limit{100};
-constexpr std::chrono::milliseconds awaited_file_limit{1000};  // for a thread that may have to wait
+// For a thread that may have to wait. The least time fits into what rank_watch adds to the limit.
+constexpr duration awaited_file_limit = std::chrono::seconds(1);
+constexpr duration awaited_file_limit_least = std::chrono::milliseconds(100);
 
 // Call it before the signal, which may wake the process.
 void look_at(rank_evidence& one) {
@@ -40,7 +42,7 @@ void look_at(rank_evidence& one) {
 }
 
 // After it has been asked, which has given it some time.
-void look_again(question& asked) {
+void look_again(question& asked, time_point until) {
   bool is_one_silent = false;  // even this may hang as the rank does
   for (rank_question& one : asked.ranks) {
     rank_evidence& known = one.known;
@@ -48,8 +50,10 @@ void look_again(question& asked) {
     const bool is_there = processor_usage_of(known.pid).state == 'D';
     if (!is_there || kernel_wait_of(known.pid) != *known.waits) known.waits.reset();
     if (!known.waits || is_one_silent) continue;
-    const auto file =
-        within(awaited_file_limit, [pid = known.pid] { return file_waited_for(pid); });
+    // If this is late, what the ranks have said is void.
+    const duration limit =
+        std::clamp(until - asked.now(), awaited_file_limit_least, awaited_file_limit);
+    const auto file = within(limit, [pid = known.pid] { return file_waited_for(pid); });
     is_one_silent = !file;
     known.awaited_file = file.value_or("");
   }
@@ -149,7 +153,8 @@ class server_question {
         sockets[one.known.pid] = server_socket(asked.server_folder, one.known.pid);
     }
     try {
-      // Where it is not set, no rank uses NCCL.
+      // Without this variable NCCL tells ddprun nothing (it is set where ranks may use NCCL, a port
+      // was free and hangs are looked for), and its records are not asked for either.
       const bool asks_nccl = find_variable(asked.environment, std::string(ras_variable)) != nullptr;
       asking_ = std::thread([this, sockets, asks_nccl, limit = asked.limit * 3 / 4] {
         answers_ = ask_worker_servers(sockets, asks_nccl, limit);
@@ -227,7 +232,7 @@ node_evidence gather(const std::shared_ptr<question>& asked) {
   } else {
     ask_for_stacks(*asked, until);
   }
-  look_again(*asked);
+  look_again(*asked, until);
   const bool has_nccl = find_variable(asked->environment, std::string(ras_variable)) != nullptr;
   if (has_nccl) look_for_gpu_waits(*asked);
   servers.take_records(*asked);

@@ -13,8 +13,8 @@
 // before that are left out.
 //
 // The text is a worker's, which may write anything: what is none of this is left out, names are
-// short and fit into a line, and there are at most recent_max calls and groups_max groups. It is
-// read in one pass, and no more of it is kept than that.
+// short and fit into a line, and there are at most recent_max calls and groups_max groups of each
+// recorder. It is read in one pass, and no more of it is kept than that.
 //
 // Thread rule: pure functions and values.
 #pragma once

@@ -26,8 +26,9 @@ constexpr std::size_t holders_shown = 8;
 constexpr int generations_max = 64;
 
 // As /proc has their names, of 15 letters.
-constexpr std::array<std::string_view, 6> services = {
-    "nvidia-persiste", "nv-hostengine", "dcgm-exporter", "dcgm", "nvidia-device-p", "nvidia-smi"};
+constexpr std::array<std::string_view, 7> services = {
+    "nvidia-persiste", "nv-hostengine", "dcgm-exporter", "dcgm",
+    "nvidia-device-p", "nvidia-smi",    "ddprun-nvml"};
 
 bool is_process_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;

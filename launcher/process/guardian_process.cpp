@@ -209,7 +209,7 @@ void strike(charge& known) {
   if (known.groups.empty()) return;
   if (known.holds_until_strike) known.bytes.clear();
   answer(guardian_word_kind::strikes, 0);
-  kill_workers("the agent did not run for longer than isolation_limit", known);
+  kill_workers("the agent was suspended for longer than isolation_limit", known);
 }
 
 void take_bytes(std::string& buffer, charge& known) {

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.cluster.test_hangs import SLEEPS, of_hangs, run_shown, told_to
-from tests.support.cluster import wait_for
+from tests.cluster.test_hangs import SLEEPS, of_hangs, told_to
+from tests.support.cluster import run_shown, wait_for
 from tests.support.standing_script import line_of, write
 
 
@@ -77,7 +77,7 @@ def test_by_default_the_rank_is_named_on_its_node_and_on_the_leaders(cluster, tm
         ("hang", "a", True, 1), ("hang", "b", False, 1)]
     for one in told:
         assert re.match("rank 1 hangs: " + named, one["text"])
-    stall = run_shown(daemon)["stall"]
+    stall = run_shown(daemon.port)["stall"]
     assert stall["rank"] == 1 and re.match("rank 1 hangs: " + named, stall["text"])
     (cluster.folder / "go").touch()
     wait_for("b to say that it is over", lambda: any(

@@ -21,8 +21,10 @@ def ddprun(before, *arguments):
 # A program with fewer than about 10 cannot even be loaded with a sanitizer.
 @pytest.mark.parametrize("files", [63, 24, 16, 12, *([] if is_built_with("address", "thread")
                                                      else [8, 4])])
-def test_an_agent_with_too_few_open_files_is_refused_in_one_line(files):
-    done = ddprun(f"ulimit -n {files}", "--nproc-per-node", 2, "--no-python", "/bin/true")
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_an_agent_with_too_few_open_files_is_refused_in_one_line(files, nodes):
+    done = ddprun(f"ulimit -n {files}", "--nproc-per-node", 2, "--nnodes", nodes,
+                  "--rdzv-endpoint", f"127.0.0.1:{free_port()}", "--no-python", "/bin/true")
     assert done.returncode == 2, done
     assert done.stderr == (f"ddprun: too few file descriptors: this process may open {files}, and "
                            "at least 64 are needed; raise the hard limit (ulimit -Hn)\n")

@@ -15,7 +15,8 @@ from tests.support.chaos_watch import stat_of
 from tests.support.cluster import LOST_SOON, NONE_IS_LOST, wait_for
 from tests.support.ports import free_port
 
-STRIKE = "ddprun guardian: the agent did not run for longer than isolation_limit; killed 1 worker "
+STRIKE = ("ddprun guardian: the agent was suspended for longer than isolation_limit; "
+          "killed 1 worker ")
 WHY = "this ddprun was suspended"
 
 

@@ -181,7 +181,7 @@ def test_a_run_shows_a_failure_at_once_and_goes_on_with_its_line(tree):  # noqa:
         try:
             wait_for(lambda: screen_says(
                 r"unit: FAILED: bad \(build/test-logs/unit\.log\)\n"
-                r"\.\.\. unit 2 of 3 \(0 min \d+ s\)$"))
+                r"\.\.\. unit 2 of 3 \(\d+ min \d+ s\)$"))
             assert run.poll() is None
             (tree / "go").touch()
             wait_for(lambda: screen_says(r"1 passed, \d failed, 0 skipped$"))

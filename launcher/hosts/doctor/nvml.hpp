@@ -2,8 +2,9 @@
 // node's GPUs.
 //
 // The library is the driver's, and is loaded only here. It opens every GPU, and where the driver
-// hangs its calls do not return; so a process of its own asks it (print_nvml_answer), which a
-// caller can leave to itself.
+// hangs its calls do not return; so a process of its own asks it (answer_nvml_if_asked), which is
+// killed at the caller's limit. In state D that does not end it, and the caller waits for the
+// driver.
 //
 // Thread rule: any thread; blocks as long as the driver does. Source: nvml.h (the packages
 // nvidia-ml-py 13.615 and cuda-nvml-dev): nvmlDeviceGetFieldValues with
@@ -16,9 +17,12 @@
 namespace ddprun::launcher::doctor {
 
 // A line for each thing that is known of a GPU, "[N/A]" for what its driver does not tell:
-//   recovery INDEX, ACTION              None, Reset, Reboot, ...
-//   errors INDEX, PENDING, COUNT        retired pages wait for a reset (Yes, No); uncorrected
-//   errors remapped ADDRESS, PENDING, FAILURE  of memory rows
+//   recovery INDEX, ACTION
+//       None, Reset, Reboot, ...
+//   errors INDEX, PENDING, COUNT
+//       whether retired pages wait for a reset (Yes, No); uncorrected errors
+//   remapped ADDRESS, PENDING, FAILURE
+//       of memory rows
 // so that what follows the first word is a line of nvidia-smi's CSV. Empty: the library is not
 // there, or has no answer.
 std::string nvml_answer(const char* library = "libnvidia-ml.so.1");

@@ -15,8 +15,7 @@
 //   agent_machine.cpp  which part an event goes to; timers; leaving
 //   daemon_link.cpp    connect, hello, welcome, status, reconnect: daemon_link
 //   desired_state.cpp  what the daemon wants, and what it means here: desired_state, told_wait
-//   local_round.cpp    a round: service, tether, spawn, ranks that stand still, how the workers
-//   end:
+//   local_round.cpp    a round: service, tether, spawn, ranks that stand still, workers' ends:
 //                      local_round, local_causes, local_stall
 //   agent_stop.cpp     the way down: grace, kill, unkillable, fence, close; signals of a person:
 //                      local_workers, shutdown_state

@@ -264,7 +264,7 @@ void run::state::handle(const neighbour_seen& event) {
   waiting.set_neighbour(event);
 }
 
-// "; another run gathers here: job05 (1 node): same --rdzv-id?".
+// "; another run waits for nodes at this endpoint: job05 (1 node): ...".
 std::string neighbour_text(const neighbour_seen& neighbour) {
   if (neighbour.run_id.empty()) return {};
   return "; another run waits for nodes at this endpoint: " + neighbour.run_id + " (" +
