@@ -307,7 +307,8 @@ def test_each_gpu_that_is_in_use_is_waited_for(package, monkeypatch):
 
 
 def test_nothing_turns_torchs_watchdog_on_again(package):
-    for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "DUMP_ON_TIMEOUT"):
+    for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "DUMP_ON_TIMEOUT",
+                 "RETHROW_CUDA_ERRORS", "TEARDOWN_ON_TIMEOUT"):
         assert package[0].ENVIRONMENT["TORCH_NCCL_" + name] == "0"
 
 

@@ -175,13 +175,14 @@ void ignore_broken_pipes() {
   ::sigaction(SIGPIPE, &set, nullptr);
 }
 
-// What LibTorch's watchdog reads when a backend is made. It must neither end the process nor abort
-// a group by itself, and not sleep for a minute, so that other ranks can write their dumps, before
-// it lets go of a group.
+// What LibTorch's watchdog reads when a backend is made. It must neither end the process (also not
+// for an error of CUDA, or a timeout) nor abort a group by itself, and not sleep for a minute, so
+// that other ranks can write their dumps, before it lets go of a group.
 void turn_off_watchdog() {
   for (const char* const name :
        {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_BLOCKING_WAIT", "TORCH_NCCL_DESYNC_DEBUG",
-        "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"})
+        "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_RETHROW_CUDA_ERRORS",
+        "TORCH_NCCL_TEARDOWN_ON_TIMEOUT", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"})
     ::setenv(name, "0", 1);
 }
 
@@ -473,9 +474,20 @@ void process_group::throw_lost(const char* what, const std::string& why) const {
   std::abort();  // not reached
 }
 
+// The destructor of LibTorch's group would abort NCCL: while an exception unwinds, other ranks may
+// still be in a collective with this one.
+process_group::open_group::~open_group() {
+  if (is_closed || !native) return;
+  const auto kinds = native->getDeviceTypes();
+  const bool is_on_gpus = std::any_of(kinds.begin(), kinds.end(),
+                                      [](const c10::Device& kind) { return !kind.is_cpu(); });
+  if (is_on_gpus) leave_to_end_of_round(native);
+}
+
 void process_group::open_group::shut_down() {
   if (is_closed) return;
   is_closed = true;
+  *is_shut_down = true;
   for (const auto& each : parts) {
     if (const auto part = each.lock()) part->shut_down();
   }

@@ -33,6 +33,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -65,7 +66,7 @@ struct process_group_options {
   // takes longer than its time limit. If false, the process lives on, and it is the program's task
   // to find out: a training loop does, and can then save an emergency snapshot (training_loop.hpp).
   // Other waits for a GPU may be endless; ddprun ends them with the round. It counts for all groups
-  // of the process; set it for the first one.
+  // of the process; set it for the first one. False has not been tried on a GPU yet.
   bool watchdog = true;
   // Supports tensors on the CPU. If false, only tensors on GPUs are supported, and any(), ask(),
   // sum(), broadcast_bytes(), barrier() and close() use the job store. Each such call costs a rank
@@ -118,8 +119,9 @@ class process_group {
   void barrier();
   // Waits until this rank's GPU has finished and no rank needs another any more, then shuts NCCL
   // down and closes the group and its open subgroups. All ranks must call it. A program that ends
-  // without it may take away data that another rank still wants to read; NCCL is then aborted, and
-  // LibTorch warns of that.
+  // without it may take away data that another rank still wants to read. Where there are GPUs, a
+  // group that is destroyed without it is left as it is until the process ends: NCCL's abort would
+  // send what a collective has so far to ranks that still wait in it.
   void close();
 
   // For a rank that has had an error and does not end at once: ranks that wait for it get an error
@@ -137,8 +139,9 @@ class process_group {
   // reports an error, the question that is open now has failed, or the agent has said that the
   // round is over. An empty text means that nothing says so. Any thread may call the function.
   std::function<std::string()> sign_of_loss() const;
-  // Returns a function that aborts all collectives of this group and its subgroups on GPUs. Any
-  // thread may call it; it takes about a second, or hangs.
+  // Returns a function that aborts all collectives of this group and its subgroups on GPUs, except
+  // of those that are shut down by then. Any thread may call it; it takes about a second, or hangs.
+  // A rank on the same host that still waits in one of them may get wrong values from it.
   std::function<void()> abort_on_gpus() const;
   // Throws the error of a rank that was found to be lost in `what`.
   [[noreturn]] void throw_lost(const char* what, const std::string& why) const;
@@ -159,18 +162,27 @@ class process_group {
   const c10::intrusive_ptr<c10d::ProcessGroup>& native() const { return group_->native; }
 
  private:
-  // LibTorch's group, and whether it was shut down, by its own close() or its parent's.
+  struct gpu_backend {
+    c10::intrusive_ptr<c10d::Backend> native;
+    std::shared_ptr<const std::atomic<bool>> is_shut_down;
+  };
+  // LibTorch's group, and whether it was closed, by its own close() or its parent's, or let go.
   struct open_group final : round_part {
     c10::intrusive_ptr<c10d::ProcessGroup> native;
     std::shared_ptr<store_tree> words;  // only without Gloo
     std::vector<std::weak_ptr<open_group>> parts;
     bool is_closed = false;
+    // Set before its shutdown begins. Other threads ask, also once the group is gone.
+    std::shared_ptr<std::atomic<bool>> is_shut_down = std::make_shared<std::atomic<bool>>(false);
 
+    open_group() = default;
+    ~open_group() override;
+    open_group(const open_group&) = delete;
+    open_group& operator=(const open_group&) = delete;
     void shut_down();
     void end_waits() override;
     void let_go(const std::string& why);
-    using backends = std::vector<c10::intrusive_ptr<c10d::Backend>>;
-    void add_backends_on_gpus(backends& to, bool with_closed) const;
+    void add_backends_on_gpus(std::vector<gpu_backend>& to, bool with_closed) const;
   };
 
   process_group(const environment& environment, process_group_options options)

@@ -38,13 +38,6 @@ std::string error_of(c10d::Backend& backend) {
   return backend.getBackendName() + " " + lost_text;
 }
 
-std::string error_of(const std::vector<c10::intrusive_ptr<c10d::Backend>>& all) {
-  for (const auto& each : all) {
-    if (auto error = error_of(*each); !error.empty()) return error;
-  }
-  return "";
-}
-
 // Why the ranks' answer to an open question cannot come. Empty: it may.
 std::string error_of(const c10d::Work& asking) {
   const auto error = asking.exception();
@@ -108,31 +101,44 @@ std::chrono::milliseconds process_group::gpu_timeout() const {
 }
 
 std::string process_group::error_on_gpus() const {
-  open_group::backends all;
+  std::vector<gpu_backend> all;
   group_->add_backends_on_gpus(all, /*with_closed=*/true);
-  return error_of(all);
+  for (const auto& each : all) {
+    if (auto error = error_of(*each.native); !error.empty()) return error;
+  }
+  return "";
 }
 
 std::function<std::string()> process_group::sign_of_loss() const {
-  open_group::backends all;
+  std::vector<gpu_backend> all;
   group_->add_backends_on_gpus(all, /*with_closed=*/false);
   return [all = std::move(all), asking = asking_, asking_words = asking_words_]() -> std::string {
     if (is_round_over()) return std::string("the round is over, it ") + lost_text;
-    if (auto error = error_of(all); !error.empty()) return error;
+    for (const auto& each : all) {
+      if (*each.is_shut_down) continue;
+      if (auto error = error_of(*each.native); !error.empty()) return error;
+    }
     if (asking) return error_of(*asking);
     return asking_words.valid() ? error_of(asking_words) : "";
   };
 }
 
 std::function<void()> process_group::abort_on_gpus() const {
-  open_group::backends all;
+  std::vector<gpu_backend> all;
   group_->add_backends_on_gpus(all, /*with_closed=*/false);
-  return [all = std::move(all)] { abort_together(all); };
+  return [all = std::move(all)] {
+    std::vector<c10::intrusive_ptr<c10d::Backend>> open;
+    for (const auto& each : all) {
+      if (!*each.is_shut_down) open.push_back(each.native);
+    }
+    abort_together(open);
+  };
 }
 
-void process_group::open_group::add_backends_on_gpus(backends& to, bool with_closed) const {
+void process_group::open_group::add_backends_on_gpus(std::vector<gpu_backend>& to,
+                                                     bool with_closed) const {
   for (const c10::Device& kind : native->getDeviceTypes()) {
-    if (!kind.is_cpu()) to.push_back(native->getBackend(kind.type()));
+    if (!kind.is_cpu()) to.push_back({native->getBackend(kind.type()), is_shut_down});
   }
   for (const auto& each : parts) {
     const auto part = each.lock();

@@ -33,6 +33,7 @@ struct fake_gpu_answers {
   // Whether the work before the event is done; events are counted from 1 as they are recorded.
   std::function<bool(std::uintptr_t event)> is_done = [](std::uintptr_t) { return true; };
   std::atomic<c10d::ErrorType> error{c10d::ErrorType::SUCCESS};
+  std::function<void()> in_abort;
 };
 
 inline fake_gpu_answers& gpu_answers() {
@@ -65,13 +66,27 @@ struct fake_gpu final : c10::impl::DeviceGuardImplInterface {
   }
 };
 
+// Like ProcessGroupNCCL's, its destructor aborts what was not shut down.
 class fake_backend final : public c10d::Backend {
  public:
   fake_backend(int rank, int size) : Backend(rank, size) {}
+  ~fake_backend() override {
+    if (!is_ended_) note("abort of " + std::to_string(getSize()) + " in its destructor");
+  }
   const std::string getBackendName() const override { return "fake"; }
-  void shutdown() override { note("shutdown of " + std::to_string(getSize())); }
-  void abort() override { note("abort of " + std::to_string(getSize())); }
+  void shutdown() override {
+    is_ended_ = true;
+    note("shutdown of " + std::to_string(getSize()));
+  }
+  void abort() override {
+    is_ended_ = true;
+    note("abort of " + std::to_string(getSize()));
+    if (gpu_answers().in_abort) gpu_answers().in_abort();
+  }
   c10d::ErrorType getError() override { return gpu_answers().error; }
+
+ private:
+  std::atomic<bool> is_ended_{false};
 };
 
 inline worker::process_group_options with_fake_gpu() {

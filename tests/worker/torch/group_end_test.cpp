@@ -15,6 +15,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <unistd.h>
 
 namespace ddprun::tests {
@@ -59,6 +60,35 @@ TEST_CASE("a group that closes waits for its GPU and shuts its backends down", "
           "synchronize 0;shutdown of 2;closed;synchronize 0;shutdown of 1;shutdown of 2;"
           "part is closed");
   REQUIRE(said[1] == "synchronize 0;shutdown of 2;closed;synchronize 0;shutdown of 2;");
+}
+
+// The others may still be in a collective with it, and would get what it has so far.
+TEST_CASE("an exception that leaves a group behind aborts nothing on its GPU", "[torch]") {
+  const auto said = run_ranks(2, [](const environment& here) -> std::string {
+    try {
+      auto group = process_group::join(here, with_fake_gpu());
+      const auto part = group.subgroup({1, 0});
+      throw std::runtime_error("the program's own");
+    } catch (const std::runtime_error& error) {
+      return asked() + error.what();
+    }
+  });
+  REQUIRE(said == std::vector<std::string>(2, "the program's own"));
+}
+
+TEST_CASE("a group that is shut down is not aborted, one that was let go of is", "[torch]") {
+  const auto said = run_ranks(3, [](const environment& here) -> std::string {
+    auto group = process_group::join(here, with_fake_gpu());
+    auto part = group.subgroup({0, 1});
+    const auto abort = group.abort_on_gpus();
+    if (part) part->close();
+    asked().clear();
+    abort();
+    group.let_go();
+    abort();
+    return asked();
+  });
+  REQUIRE(said == std::vector<std::string>(3, "abort of 3;abort of 3;"));
 }
 
 // How many others a rank is connected with after each of these, and what it has come to.

@@ -22,6 +22,8 @@ ENVIRONMENT = {
     "TORCH_NCCL_BLOCKING_WAIT": "0",  # with 1, one that waits in vain aborts its group
     "TORCH_NCCL_DESYNC_DEBUG": "0",  # with 1, the first is not 0 any more
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+    "TORCH_NCCL_RETHROW_CUDA_ERRORS": "0",  # the script's own calls say what the GPU reports
+    "TORCH_NCCL_TEARDOWN_ON_TIMEOUT": "0",
     "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "0",
 }
 
