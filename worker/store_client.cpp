@@ -29,6 +29,13 @@ result<store_client> store_client::from_environment(const environment& here, con
   return client;
 }
 
+result<store_client> store_client::on_new_connection(const environment& here, const deadline& until,
+                                                     std::string& problem) const {
+  auto client = from_environment(here, until, problem);
+  if (client) client->prefix_ = prefix_;
+  return client;
+}
+
 store_client store_client::with_prefix(std::string_view prefix) const {
   store_client view = *this;
   view.prefix_.append(prefix).append("/");

@@ -56,6 +56,10 @@ class store_client {
   static result<store_client> from_environment(const environment& here, const deadline& until,
                                                std::string& problem);
 
+  // A client of the same keys with a connection of its own, for another thread.
+  result<store_client> on_new_connection(const environment& here, const deadline& until,
+                                         std::string& problem) const;
+
   // A view of the keys that begin with "prefix/", like PyTorch's PrefixStore. Prefixes nest.
   store_client with_prefix(std::string_view prefix) const;
 

@@ -5,6 +5,21 @@
 // epoch. All that are there must have the same, and the lowest of these ranks writes it, alone.
 //
 // It has what all ranks have alike, and nothing of what is each rank's own.
+//
+// On GPUs a step that a rank has finished may be wrong: when another rank aborts its collectives,
+// their kernels send what they have, and end the step of a rank that still waited with it. So each
+// rank says in which step it aborts, before it does (say_abort). No step counts that a rank has
+// said, nor a later one:
+//
+//   a rank that was in step 8 says "8" and aborts    it has step 7, and may write that
+//   one that finds its step 8 finished after that    it cannot go back, and writes nothing
+//   one that has finished step 8 before that         the same: it cannot be told apart, unless all
+//                                                    was settled before the word came
+//
+// Whoever settles what counts reads these words after what the ranks have finished, so it knows of
+// each abort that may have ended one of those steps. It waits longer for a rank that has said in
+// which step it aborts, and nothing else yet, if no other rank can write. If none can in the end,
+// nothing is saved.
 #pragma once
 
 #include "worker/deadline.hpp"
@@ -31,7 +46,15 @@ struct emergency {
   const snapshot_part& replicated;
   // Whether the survivors must have this tensor, or value, alike; empty: each.
   std::function<bool(std::string_view name)> is_compared;
+  // When the launcher kills this rank unless it is writing by then; empty, or none: it is not
+  // known. A checksum that would take longer is given up.
+  std::function<std::optional<time_point>()> killed_at;
 };
+
+// Called by a rank before it aborts its collectives on a GPU: says that it does so in that step.
+// `store` is the one of save_emergency(), with a connection of its own where threads differ.
+error_code say_abort(store_client& store, std::uint32_t rank, std::uint64_t step,
+                     const deadline& until);
 
 // Called by each rank that is left, which has until then. None: the snapshot is there.
 std::optional<failure> save_emergency(const emergency& here, store_client& store,

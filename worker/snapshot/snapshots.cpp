@@ -7,8 +7,10 @@
 #include "worker/snapshot/shares.hpp"
 #include "worker/snapshot/staging_buffer.hpp"
 #include "worker/snapshot/vault_tier.hpp"
+#include "worker/stop_word.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <set>
@@ -19,6 +21,8 @@
 namespace ddprun::worker {
 
 namespace {
+
+constexpr std::chrono::seconds abort_word_limit{3};
 
 std::unique_ptr<vault_tier> vault_for(const environment& here, const snapshots_options& options) {
   if (!options.uses_vault) return nullptr;
@@ -300,11 +304,26 @@ error_code snapshots::save_emergency(std::uint64_t step, std::uint64_t epoch,
       all.options.on_message,
       {all.generation, step, epoch, all.here.instance, all.here.round, all.tells_progress},
       state.replicated,
-      is_to_be_alike};
+      is_to_be_alike,
+      [] {
+        const auto word = read_stop_word();
+        return word ? std::optional(word->killed_at) : std::nullopt;
+      }};
   const auto failed = worker::save_emergency(mine, *all.store, until);
   if (!failed) return {};
   problem_ = failed->text;
   return failed->code;
+}
+
+std::function<std::string(std::uint64_t step)> snapshots::abort_teller() const {
+  if (!parts_->store) return [](std::uint64_t) { return std::string(); };
+  return [store = *parts_->store, here = parts_->here](std::uint64_t step) -> std::string {
+    const deadline until = abort_word_limit;
+    std::string problem;
+    auto own = store.on_new_connection(here, until, problem);
+    if (!own) return problem;
+    return say_abort(*own, here.rank, step, until) ? own->problem() : "";
+  };
 }
 
 error_code snapshots::wait() {

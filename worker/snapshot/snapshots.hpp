@@ -135,11 +135,18 @@ class snapshots {
   // over within `grace`. What is under way is given up, and no later save can succeed.
   // The survivors must have the same tensors and values, lest one of them has gone astray, except
   // tensors that are rank 0's (tensor_view::is_rank_0s) and names that `is_compared` excludes.
-  // errc::damaged: they differ, and nothing is saved. errc::timed_out: also where what is under way
+  // errc::damaged: they differ, or no rank is left with a step that counts (abort_teller), and
+  // nothing is saved. errc::timed_out: also where what is under way
   // does not end, for the disk is stuck.
   using name_choice = std::function<bool(std::string_view name)>;
   error_code save_emergency(std::uint64_t step, std::uint64_t epoch, const snapshot_state& state,
                             std::chrono::milliseconds grace, const name_choice& is_compared = {});
+  // Returns a function for a rank that is about to abort its collectives on a GPU, which may end
+  // those of other ranks with wrong values: it tells them that save_emergency() must not take that
+  // step, which is counted as there, nor a later one (emergency.hpp). Any thread may call it, also
+  // when this object is gone; it takes three seconds at most. It returns why that could not be
+  // said; empty: all will hear it.
+  std::function<std::string(std::uint64_t step)> abort_teller() const;
   // Until the one under way is over. It waits for the files of all ranks: where one may die
   // meanwhile, ask is_saved() again and again, and the other ranks in between.
   error_code wait();

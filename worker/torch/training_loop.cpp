@@ -28,6 +28,7 @@ namespace {
 
 const std::string prefix_of_model = "model.";
 constexpr std::chrono::seconds rest_limit{1};  // of a GPU that waits for no other rank
+constexpr const char* averaging = "averaging the gradients on the GPU";
 
 }  // namespace
 
@@ -105,10 +106,16 @@ class training_loop::work final : public loop_work {
     // What on_step has given the GPU, and the copies above, may wait for a lost rank as well.
     watch_->end_step(gpu_event::record(gpus_));
     const auto& group = parallel_.group();
-    watch_->begin_step({group.sign_of_loss(), group.abort_on_gpus()});
+    watch_->begin_step(step, {group.sign_of_loss(), say_abort_, group.abort_on_gpus()});
     is_in_step_ = true;
     try {
       make_step(epoch, step, passes);
+    } catch (const process_group_error&) {
+      leave_step();
+      throw;
+    } catch (const c10::Error&) {
+      leave_step();
+      throw;
     } catch (...) {
       watch_->leave_step();
       throw;
@@ -118,6 +125,9 @@ class training_loop::work final : public loop_work {
   }
   void set_stop_has_come(std::function<bool()> stop_has_come) override {
     stop_has_come_ = std::move(stop_has_come);
+  }
+  void set_say_abort(std::function<std::string(std::uint64_t)> say_abort) override {
+    say_abort_ = std::move(say_abort);
   }
   std::string put_back() override {
     const auto changed = unfinished_.put_back();
@@ -134,10 +144,7 @@ class training_loop::work final : public loop_work {
     if (!wait_until_done(*gpu_event::record(gpus_), left)) {
       return "the GPU still works " + ddprun::to_text(within) + " later";
     }
-    // An aborted kernel sends on what it has, so a survivor that has not aborted yet may finish the
-    // step with it. Only one that is alone has no other whose abort could do that.
-    if (parallel_.group().here().world_size == 2) return "";
-    return "several ranks are left, and the abort of one may end another's step on its GPU";
+    return "";
   }
   void end_step(const step_end& done) override {
     if (on_step) on_step(done);
@@ -256,12 +263,17 @@ class training_loop::work final : public loop_work {
     return "the GPU waits for the rank that is gone, and has not done all of that step; set "
            "watchdog = false in the options of the process group to have one all the same";
   }
+  // An abort ends the calls to NCCL that it meets, with texts that say nothing of the lost rank.
+  void leave_step() {
+    watch_->leave_step();
+    if (const auto why = watch_->lost(); !why.empty()) parallel_.group().throw_lost(averaging, why);
+  }
   // On a GPU they are averaged after backward() has returned, or never. An optimizer that steps
   // before that would use half of them if a rank is lost.
   void wait_for_gradients() {
     if (!watch_) return;
     const auto why = watch_->wait_for(*gpu_event::record(gpus_));
-    if (!why.empty()) parallel_.group().throw_lost("averaging the gradients on the GPU", why);
+    if (!why.empty()) parallel_.group().throw_lost(averaging, why);
   }
   void wait_until_copied() {
     if (!wait_until_copied_) return;
@@ -329,6 +341,7 @@ class training_loop::work final : public loop_work {
     report(name, value);
   };
   std::function<bool()> stop_has_come_ = [] { return false; };
+  std::function<std::string(std::uint64_t)> say_abort_;  // none: nothing is saved
   std::optional<device_watch> watch_;  // only on GPUs, without LibTorch's watchdog
   bool is_in_step_ = false;            // from there until it is finished; where there is a watch
 };

@@ -38,10 +38,12 @@
 // On GPUs a dead rank is not an error of a collective: NCCL's watchdog ends the process, and the
 // job resumes from the last complete snapshot. In a group without it (`watchdog` in
 // process_group.hpp) the loop waits before each step of the optimizer until the GPU has reduced the
-// gradients; if a rank is lost before that, run() throws process_group_error, and the last finished
-// step is saved. on_update() must not use collectives on the GPU then, and on_epoch_end() must not
-// change weights by them: an abort leaves them half done. With the watchdog on, the last step is
-// saved only if the GPU has done all of its work.
+// gradients; if a rank is lost before that, run() throws process_group_error, and the ranks that
+// are left save the last finished step that no abort can have spoilt (device_watch.hpp).
+// on_update() must not use collectives on the GPU then, and on_epoch_end() must not change weights
+// by them: an abort leaves them half done. With the watchdog on, the last step is saved only if the
+// GPU has done all of its work. None of this has been tried on a GPU yet, only with a fake in its
+// place.
 //
 // Thread rule: one thread; all ranks make the same calls. Ownership: the arguments must outlive the
 // loop. Errors: as for loop_driver; training_state_error.

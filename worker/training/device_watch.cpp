@@ -59,10 +59,12 @@ struct device_watch::shared {
   std::function<bool()> stop_has_come;
   device_collectives collectives;
   std::shared_ptr<const device_event> last_step;
-  bool is_in_step = false;
-  bool is_over = false;   // the watch is destroyed
-  std::string lost;       // why; empty: no rank is
-  std::string not_whole;  // the last finished step, and why
+  std::uint64_t begun = 0;  // the newest step
+  bool is_ended = true;     // end_step() was called for it
+  bool is_in_step = false;  // from its beginning until its gradients are reduced
+  bool is_over = false;     // the watch is destroyed
+  std::string lost;         // why; empty: no rank is
+  std::string not_whole;    // the last finished step, and why
   bool has_aborted = false;
   std::thread thread;
 
@@ -75,23 +77,50 @@ struct device_watch::shared {
       }
       const auto asked = collectives.sign_of_loss;
       lock.unlock();
-      const auto sign = asked ? asked() : "";
+      const auto sign = answer_of(asked);
       lock.lock();
       if (is_over || !is_in_step || !lost.empty()) continue;
-      lost = rule.look(std::chrono::steady_clock::now(), sign, stop_has_come());
+      lost = rule.look(std::chrono::steady_clock::now(), sign, is_stopped());
       if (lost.empty()) changed.wait_for(lock, between_signs);
     }
     if (!lost.empty()) abort(lock);
   }
 
-  // The order counts: what is done after the abort has begun may be wrong.
+  static std::string answer_of(const std::function<std::string()>& asked) {
+    try {
+      return asked ? asked() : "";
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+  bool is_stopped() const {
+    try {
+      return stop_has_come();
+    } catch (const std::exception&) {
+      return true;
+    }
+  }
+
+  // The order counts: what is done after the abort has begun may be wrong, here and, unless they
+  // know of it, on other ranks.
   void abort(std::unique_lock<std::mutex>& lock) {
     const auto step = last_step;
-    const auto ended = collectives.abort;
+    const auto [sign, say, ended] = collectives;
+    const std::uint64_t after_last = is_ended ? begun + 1 : begun;
     lock.unlock();
     auto found = why_not_whole(step);
+    // If the last step is not whole here, it is not known either what other ranks have of it.
+    const std::uint64_t aborted = found.empty() || after_last == 0 ? after_last : after_last - 1;
     try {
-      if (ended) ended();
+      const auto unsaid = ended && say ? say(aborted) : "";
+      if (!unsaid.empty()) {
+        found =
+            "its collectives on the GPU were not ended, because the other ranks could not be "
+            "told of that: " +
+            unsaid;
+      } else if (ended) {
+        ended();
+      }
     } catch (const std::exception& error) {
       if (found.empty()) found = error.what();
     }
@@ -125,10 +154,12 @@ device_watch::~device_watch() {
   }
 }
 
-void device_watch::begin_step(device_collectives collectives) {
+void device_watch::begin_step(std::uint64_t step, device_collectives collectives) {
   const std::lock_guard lock(shared_->mutex);
   if (!shared_->lost.empty()) return;
   shared_->collectives = std::move(collectives);
+  shared_->begun = step;
+  shared_->is_ended = false;
   shared_->is_in_step = true;
   shared_->rule.begin_step(std::chrono::steady_clock::now());
   shared_->changed.notify_all();
@@ -141,7 +172,15 @@ std::string device_watch::wait_for(const device_event& gradients) {
     shared_->rule.begin_wait(began);
   }
   while (true) {
-    const bool is_done = gradients.is_done();
+    // Before the question as well: it may be blocked for as long as an abort takes.
+    if (auto why = lost(); !why.empty()) return why;
+    bool is_done = false;
+    try {
+      is_done = gradients.is_done();
+    } catch (const std::exception&) {
+      if (auto why = lost(); !why.empty()) return why;
+      throw;
+    }
     {
       const std::lock_guard lock(shared_->mutex);
       if (!shared_->lost.empty()) return shared_->lost;
@@ -159,12 +198,18 @@ std::string device_watch::wait_for(const device_event& gradients) {
 void device_watch::end_step(std::shared_ptr<const device_event> step) {
   const std::lock_guard lock(shared_->mutex);
   shared_->last_step = std::move(step);
+  shared_->is_ended = true;
 }
 
 void device_watch::leave_step() {
   const std::lock_guard lock(shared_->mutex);
   shared_->is_in_step = false;
   shared_->collectives.sign_of_loss = nullptr;
+}
+
+std::string device_watch::lost() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->lost;
 }
 
 std::string device_watch::end(std::chrono::milliseconds within) {

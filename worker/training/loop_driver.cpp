@@ -4,6 +4,7 @@
 #include "worker/report_step.hpp"
 #include "worker/round_parts.hpp"
 #include "worker/run.hpp"
+#include "worker/stop_word.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -46,6 +47,12 @@ std::size_t used_in(const resumed_snapshot& from) {
   }
   throw std::runtime_error("snapshot " + from.path +
                            " is not of this program: it does not say which samples were used");
+}
+
+// In doubt a rank may be lost.
+bool is_ordinary_stop() {
+  const auto word = read_stop_word();
+  return word && word->is_ordinary;
 }
 
 std::string text_of(const named_meters& meters) {
@@ -92,7 +99,7 @@ class loop_driver::copy_ends_first {
 };
 
 void loop_driver::run() {
-  work_.set_stop_has_come([this] { return stop_->signal() == SIGTERM; });
+  work_.set_stop_has_come([this] { return stop_->signal() == SIGTERM && !is_ordinary_stop(); });
   open_snapshots();
   resume();
   open_metrics();
@@ -130,6 +137,7 @@ void loop_driver::open_snapshots() {
   if (!opened) throw std::runtime_error(problem);
   snapshots_ = std::move(*opened);
   work_.set_wait_until_copied([this] { wait_until_copied(); });
+  if (options_.emergency_grace.count() != 0) work_.set_say_abort(snapshots_->abort_teller());
 }
 
 void loop_driver::resume() {

@@ -70,9 +70,15 @@ class loop_work {
   // The step() or end_epoch() that was called last does not count: what view() shows is to be what
   // it was before. Says what has changed and cannot be put back; empty: nothing.
   virtual std::string put_back() = 0;
-  // Before the first step. Whether this process was told to end (SIGTERM): of a rank that is lost
-  // on a GPU there may be no other sign. Another thread may call it until step() has returned.
+  // Before the first step. Whether this process was told to end (SIGTERM), and not in an ordinary
+  // stop, as far as is known: of a rank that is lost on a GPU there may be no other sign. Another
+  // thread may call it until step() has returned.
   virtual void set_stop_has_come(std::function<bool()> /*stop_has_come*/) {}
+  // Before the first step. Collectives on a GPU may be aborted only once this has been called with
+  // the step, counted over all epochs, that the abort may spoil on other ranks, and has returned an
+  // empty text; else it is why they do not know of it. Another thread may call it, also when the
+  // loop is gone. Not called: no other rank needs to know.
+  virtual void set_say_abort(std::function<std::string(std::uint64_t step)> /*say_abort*/) {}
   // After a collective has failed: ranks that wait for this one in another one hear that it does
   // not come. None is called any more.
   virtual void let_go() = 0;

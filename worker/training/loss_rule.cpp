@@ -23,7 +23,10 @@ std::string loss_rule::look(time_point now, const std::string& sign, bool stop_h
   if (waits_since_ && now - *waits_since_ >= wait_limit_) {
     return "timed out: the GPU still waits for other ranks after " + ddprun::to_text(wait_limit_);
   }
-  if (!stop_has_come) return "";
+  if (!stop_has_come) {
+    stopped_.reset();
+    return "";
+  }
   if (!stopped_) stopped_ = now;
   const auto limit = std::clamp<duration>(2 * longest_, after_stop_min, after_stop_max);
   if (now - *stopped_ < limit) return "";

@@ -4,9 +4,10 @@
 //
 // A rank is lost
 //   when there is a sign of that: NCCL reports an error, or another rank says so;
-//   when this process has been told to end (SIGTERM), and the step does not end soon after that.
-//     The launcher stops the ranks that are left as soon as one has failed, and on one host NCCL
-//     itself notices nothing. In an ordinary stop the other ranks still come;
+//   when this process has been told to end (SIGTERM), the launcher has not said that this is an
+//     ordinary stop (stop_word.hpp), and the step does not end soon after that. The launcher stops
+//     the ranks that are left as soon as one has failed, and on one host NCCL itself notices
+//     nothing. In an ordinary stop the other ranks still come, however long the step takes;
 //   when the host has given all of the step to the GPU, and has waited as long as a collective may
 //     take.
 //
@@ -37,7 +38,8 @@ class loss_rule {
   void begin_wait(time_point now);
   void end_step(time_point now);
   // Why a rank counts as lost; empty: none does. `sign`: what says that one is lost, if anything
-  // does.
+  // does. `stop_has_come`: this process was told to end, and perhaps because one is lost; it may
+  // become known that none is, or that one is after all.
   std::string look(time_point now, const std::string& sign, bool stop_has_come);
 
  private:

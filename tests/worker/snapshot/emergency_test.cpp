@@ -123,6 +123,70 @@ TEST_CASE("the greatest finished step is saved", "[snapshot]") {
   CHECK(test.next(18).step == 18);
 }
 
+// The abort of a rank on a GPU has ended step 18 of rank 2, with wrong values.
+TEST_CASE("a step in which a rank has aborted its collectives is not saved", "[snapshot]") {
+  const std::uint32_t first = GENERATE(0u, 3u);
+  job_with_dead_ranks test({1});
+  CHECK(test.ranks[first].job->abort_teller()(18) == "");
+  CHECK(test.ranks[2].job->abort_teller()(19) == "");
+  const auto finished_by = [](std::uint32_t rank) {
+    return rank == 2 ? finished_step{18, 118} : finished_step{17, 17};
+  };
+  CHECK(test.save_rest(finished_by) == all(3));
+  CHECK(test.next(17).step == 17);
+}
+
+TEST_CASE("a rank that still aborts is waited for if only it can save", "[snapshot]") {
+  job_with_dead_ranks test({1, 3});
+  CHECK(test.ranks[0].job->abort_teller()(18) == "");
+  const auto finished_by = [](std::uint32_t rank) {
+    if (rank == 2) return finished_step{18, 118};
+    // Longer than ranks wait for others that have said nothing: rank 2 would have settled it.
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    return finished_step{17, 17};
+  };
+  CHECK(test.save_rest(finished_by) == all(2));
+  CHECK(test.next(17).step == 17);
+}
+
+TEST_CASE("an abort after the step was settled changes nothing", "[snapshot]") {
+  job_with_dead_ranks test({1, 3});
+  CHECK_FALSE(test.ranks[2].job->save_emergency(18, 2, small_state(18).view(), patience));
+  CHECK(test.ranks[0].job->abort_teller()(18) == "");
+  CHECK_FALSE(test.ranks[0].job->save_emergency(17, 2, small_state(17).view(), patience));
+  CHECK(test.next(18).step == 18);
+}
+
+// Rank 0 has died before it could say what it has finished.
+TEST_CASE("where no rank is left before the step of an abort, nothing is saved", "[snapshot]") {
+  job_with_dead_ranks test({1});
+  std::chrono::milliseconds grace = std::chrono::seconds(1);
+  const auto try_within = [&](std::chrono::milliseconds limit) {
+    CHECK(test.ranks[0].job->abort_teller()(18) == "");
+    std::vector<error_code> errors(2);
+    test.on_all(2, [&](std::uint32_t index) {
+      errors[index] =
+          test.ranks[index + 2].job->save_emergency(18, 2, small_state(118).view(), limit);
+    });
+    return errors;
+  };
+  auto errors = try_within(grace);
+  // Where this machine is slow, the time may not be enough.
+  while (errors != all(2, errc::damaged) && (grace *= 4) < patience) {
+    test.ranks = test.open(2, 4);
+    require_open(test.ranks);
+    errors = try_within(grace);
+  }
+  CHECK(errors == all(2, errc::damaged));
+  const std::string why =
+      ": rank 0 has aborted its collectives in step 18, which may have ended that step on the "
+      "other GPUs with wrong values; and of the ranks that are left (ranks 2 and 3) none has "
+      "stayed before step 18";
+  for (const std::uint32_t rank : {2u, 3u})
+    CHECK(test.ranks[rank].job->problem().ends_with(why));
+  CHECK(test.messages.last().ends_with(why));
+}
+
 // The step is the last one of an epoch, and one of the ranks has heard that all have come to the
 // epoch's end. What the others have is of the same step, and is not the same.
 TEST_CASE("of the greatest finished step, the one that has ended its epoch is saved",

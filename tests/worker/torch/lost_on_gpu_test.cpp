@@ -1,5 +1,7 @@
 // A rank is lost while the others wait for it on a GPU, which a fake plays: the gradients of ranks
-// on the CPU are averaged by Gloo, and the fake GPU says when that counts as done.
+// on the CPU are averaged by Gloo, and the fake GPU says when that counts as done. As with NCCL,
+// the abort of one rank may end the step of another that has no sign of the loss yet: with wrong
+// gradients.
 //
 // REQUIRE only: CHECK is here a macro of LibTorch, which ends the program.
 #include "rendezvous/base/lost_peer.hpp"
@@ -36,10 +38,12 @@ struct job_on_gpu {
   std::uint64_t round = 1;
   bool watchdog = false;
   bool loses = true;
-  bool dies_on_gpu = true;    // after all have averaged, else before the loss
-  bool is_last_whole = true;  // the last finished step is done before the abort
-  bool is_at_rest = true;     // the GPU comes to rest after the loss
-  bool has_error = true;      // NCCL reports the loss
+  bool dies_on_gpu = true;       // after all have averaged, else before the loss
+  bool is_last_whole = true;     // the last finished step is done before the abort
+  bool is_at_rest = true;        // the GPU comes to rest after the loss
+  bool has_error = true;         // NCCL reports the loss
+  bool is_rank_0_first = false;  // with the sign; its abort ends the step of rank 1
+  bool meets_abort = false;      // the survivors' backward passes run into it
   std::chrono::seconds grace{20};
 
   std::string operator()(environment here) const {
@@ -56,11 +60,22 @@ struct job_on_gpu {
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(1e-4).momentum(0.9));
     std::atomic<std::uint64_t> step{0};
     const bool is_first = loses && round == 1;
-    if (is_first)
-      gpu_answers().is_done = [&](std::uintptr_t event) { return is_done(here, step, event); };
+    const auto spoil = [&] { model->weight.mutable_grad().fill_(1e6); };
+    std::atomic<bool> has_aborted{false};
+    if (is_first) {
+      gpu_answers().is_done = [&](std::uintptr_t event) {
+        return is_done(here, step, event, spoil);
+      };
+      gpu_answers().in_abort = [&] {
+        mark(here.rank, "aborted");
+        has_aborted = true;
+      };
+    }
     training_loop_options looping;
     looping.samples = 8 * here.world_size;
     looping.save.epochs = 0;
+    // A question that has failed would be a sign, too.
+    if (is_rank_0_first) looping.ask_interval = 100;
     looping.folder = folder;
     looping.emergency_grace = grace;
     looping.shows_progress = false;
@@ -78,7 +93,17 @@ struct job_on_gpu {
         if (is_first && !dies_on_gpu && here.rank + 1 == here.world_size && step == lost_step)
           ::kill(::getpid(), SIGKILL);
         const auto inputs = torch::ones({1, 2}) * (static_cast<double>(batch.indices()[0]) + 1);
-        return parallel.forward(model, inputs).square().mean();
+        const auto loss = parallel.forward(model, inputs).square().mean();
+        if (is_first && meets_abort && step == lost_step) {
+          gpu_answers().error = c10d::ErrorType::COMM_ERROR;
+          loss.register_hook([&](const at::Tensor& gradient) {
+            while (!has_aborted)
+              std::this_thread::yield();
+            if (has_aborted) C10_THROW_ERROR(DistBackendError, "communicator was aborted");
+            return gradient;
+          });
+        }
+        return loss;
       });
     } catch (const process_group_error& error) {
       return said + asked() + " " + error.what();
@@ -93,19 +118,28 @@ struct job_on_gpu {
   }
 
  private:
+  void mark(std::uint32_t rank, const std::string& what) const {
+    std::ofstream(folder + "." + what + "." + std::to_string(rank)).flush();
+  }
+  bool is_marked(std::uint32_t rank, const std::string& what) const {
+    return std::filesystem::exists(folder + "." + what + "." + std::to_string(rank));
+  }
   // Of each step three events are recorded: before it, behind its gradients, and behind all of it.
-  bool is_done(const environment& here, std::uint64_t step, std::uintptr_t event) const {
+  bool is_done(const environment& here, std::uint64_t step, std::uintptr_t event,
+               const std::function<void()>& spoil) const {
     if (step < lost_step) return true;
+    // It fails before its gradients are waited for.
+    if (step > lost_step || meets_abort) return true;
     if (!watchdog && event == 3 * (lost_step - 1) + 1) return is_last_whole;
     if (event > 3 * lost_step - 1 || watchdog) {
       if (has_error) gpu_answers().error = c10d::ErrorType::COMM_ERROR;
       return is_at_rest;
     }
     // The gradients of the step in which the rank is lost.
-    std::ofstream(folder + "." + std::to_string(here.rank)).flush();
+    mark(here.rank, "waits");
     const auto have_come = [&](std::uint32_t count) {
       for (std::uint32_t other = 0; other < count; ++other) {
-        if (!std::filesystem::exists(folder + "." + std::to_string(other))) return false;
+        if (!is_marked(other, "waits")) return false;
       }
       return true;
     };
@@ -113,6 +147,11 @@ struct job_on_gpu {
     while (here.rank == last && !have_come(last))
       std::this_thread::yield();
     if (here.rank == last) ::kill(::getpid(), SIGKILL);
+    if (is_rank_0_first && here.rank != 0) {
+      if (!is_marked(0, "aborted")) return false;
+      spoil();
+      return true;
+    }
     if (has_error && have_come(here.world_size)) {
       gpu_answers().error = c10d::ErrorType::COMM_ERROR;
     }
@@ -151,21 +190,54 @@ TEST_CASE("when one of two ranks is lost on a GPU no step is lost", "[torch]") {
   }
 }
 
-TEST_CASE("what several ranks have left on their GPUs is not saved", "[torch]") {
+// Either all survivors have the sign at once, or rank 0 has it first, and its abort ends step 5 of
+// rank 1, which goes on with what it finds.
+TEST_CASE("several ranks that are left on GPUs save the last step that all of them had",
+          "[torch]") {
+  const bool is_rank_0_first = GENERATE(false, true);
   const tests::temporary_folder place;
   job_on_gpu job;
+  job.folder = place.path + "/whole";
+  job.loses = false;
+  const auto whole = run_ranks(3, job);
   job.folder = place.path + "/lost";
+  job.loses = true;
+  job.is_rank_0_first = is_rank_0_first;
   const auto first = run_ranks(3, job);
   REQUIRE(first[2] == "killed by signal 9");
   for (std::size_t rank = 0; rank < 2; ++rank) {
     INFO(first[rank]);
-    REQUIRE(first[rank].starts_with("no emergency snapshot of step 4: several ranks are left"));
+    REQUIRE((first[rank].find("was saved by the ranks that are left (ranks 0 and 1)") !=
+             std::string::npos) == (rank == 0));
+    REQUIRE(first[rank].find("no emergency snapshot") == std::string::npos);
     REQUIRE(first[rank].find("abort of 3;") != std::string::npos);
-    REQUIRE(first[rank].find("abort of 2;") != std::string::npos);
     REQUIRE(first[rank].ends_with(lost_peer_mark));
   }
+  REQUIRE(first[0].find("abort of 2;") != std::string::npos);
   job.round = 2;
-  REQUIRE(run_ranks(3, job)[0].starts_with("from step 1, "));
+  const auto rest = run_ranks(3, job);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    INFO(rest[rank]);
+    REQUIRE(rest[rank].starts_with("from step 5, watchdog 0: "));
+    REQUIRE(what_it_came_to(rest[rank]) == what_it_came_to(whole[rank]));
+  }
+}
+
+// Its text says nothing of a rank that is lost.
+TEST_CASE("a backward pass that meets the abort of its own collectives says who is lost",
+          "[torch]") {
+  const tests::temporary_folder place;
+  job_on_gpu job;
+  job.folder = place.path + "/lost";
+  job.dies_on_gpu = false;
+  job.meets_abort = true;
+  const auto first = run_ranks(2, job);
+  REQUIRE(first[1] == "killed by signal 9");
+  INFO(first[0]);
+  REQUIRE(first[0].starts_with("snapshot " + job.folder + "/snapshot-000001-000004 was saved by"));
+  REQUIRE(first[0].find("averaging the gradients on the GPU: fake has lost another rank") !=
+          std::string::npos);
+  REQUIRE(first[0].ends_with(lost_peer_mark));
 }
 
 TEST_CASE("a step that is not whole on a GPU is not saved", "[torch]") {

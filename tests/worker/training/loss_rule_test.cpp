@@ -50,6 +50,16 @@ TEST_CASE("after SIGTERM a step may take twice as long as any before", "[trainin
         ddprun::to_text(limit) + " after SIGTERM the GPU still waits for other ranks");
 }
 
+TEST_CASE("whether a stop is an ordinary one may become known, and change", "[training]") {
+  loss_rule rule(10min);
+  rule.begin_step(start);
+  CHECK(rule.look(start, "", true).empty());
+  CHECK(rule.look(start + 1h, "", false).empty());
+  CHECK(rule.look(start + 2h, "", true).empty());
+  CHECK(rule.look(start + 2h + 1s, "", true) ==
+        "1 s after SIGTERM the GPU still waits for other ranks");
+}
+
 TEST_CASE("a step that begins after SIGTERM has all of that time", "[training]") {
   loss_rule rule(10min);
   rule.begin_step(start);
