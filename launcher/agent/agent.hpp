@@ -17,6 +17,7 @@
 #include "launcher/agent/run_reporter.hpp"
 #include "launcher/agent/signal_watch.hpp"
 #include "launcher/agent/socket_thread.hpp"
+#include "launcher/agent/stop_file.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/log/log_mux.hpp"
 #include "launcher/nccl/nccl_opening.hpp"
@@ -203,6 +204,7 @@ class agent {
   std::optional<core::agent::worker_group_rank>
       told_group_rank_;  // what the guardian knows, if the daemon is here
   round_number tether_round_ = 0;
+  stop_file stop_file_;
   std::unique_ptr<evidence::evidence_keeper> evidence_;
   std::unique_ptr<survivors::spawner_chain> spawners_;
   std::unique_ptr<vault::node_vault> vault_;

@@ -111,6 +111,8 @@ void agent::begin_workers(const core::start_workers& effect) {
   facts.mark = identity_.mark;
   facts.vault = vault_->folder();
   facts.progress_files = evidence_->empty_progress_files();
+  stop_file_.begin_round();
+  facts.stop_file = stop_file_.path();
   facts.survivors = survivors_address(options_, identity_.mark);
   const std::string mark = std::string(session_variable) + "=" + facts.mark;
   guardian_.take_strike();  // drop a strike after the last round's workers had ended
@@ -153,7 +155,10 @@ void agent::workers_run(round_number round) {
 void agent::worker_is_over(round_number round, const worker_end& end) {
   notice_strike();
   evidence_->note_end(round, end);
-  if (!end.success()) vault_->save_now();
+  if (!end.success()) {
+    stop_file_.rank_is_lost();
+    vault_->save_now();
+  }
 }
 
 void agent::worker_is_explained(core::worker_ended event, const worker_end& end,
@@ -178,6 +183,7 @@ void agent::apply(const core::stop_workers& effect) {
   vault_->save_now();
   if (stops_preparing(effect.round)) return;
   if (!workers_->run(effect.round)) return;
+  stop_file_.stop(effect.is_ordinary, effect.grace);
   spawners_->prepare_stop(effect);
   workers_->watch_stop();
   evidence_->stop(effect, was_signalled_);

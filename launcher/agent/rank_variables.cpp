@@ -16,6 +16,7 @@ worker_round round_of_number(std::uint32_t number, std::uint32_t worker_count) {
   round.vault = "vault" + text;
   round.error_files.assign(2, "error" + text);
   round.progress_files = {"progress0" + text, "progress1" + text};
+  round.stop_file = "stop" + text;
   round.assignment.group_rank = number;
   round.assignment.rank_first = number;
   round.assignment.world_size = number;

@@ -103,6 +103,8 @@ environment_map worker_environment(const launch_options& options, const worker_r
     set("DDPRUN_SURVIVORS_PATIENCE", survivors_patience(options.settings.timing));
   }
   variables.erase("DDPRUN_PROGRESS");
+  variables.erase("DDPRUN_STOP");
+  if (!round.stop_file.empty()) set("DDPRUN_STOP", round.stop_file);
   if (!round.progress_files.empty()) set("DDPRUN_PROGRESS", round.progress_files.at(local_rank));
 
   // The user may have set these.

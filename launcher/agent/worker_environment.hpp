@@ -33,6 +33,8 @@ struct worker_round {
   std::string gloo_interface;      // for Gloo, if the user has chosen none; empty: none
   // The files for workers' progress, by local rank; none: progress is not read.
   std::vector<std::string> progress_files;
+  // Where workers read why they are stopped (stop_file.hpp); empty: nowhere.
+  std::string stop_file;
   // The address where workers report that they can survive; empty: none may.
   std::string survivors;
   // The files of torch's @record, by local rank; none: not wanted.

@@ -292,6 +292,7 @@ void fields_of(auto& on, some<desired> auto& value) {
   on.number("signal", value.signal, 0, 64);
   on.number("exit_code", value.exit_code, 0, 255);
   on.flag("unreported", value.is_unreported);
+  on.flag("ordinary", value.is_ordinary);
   on.object("root_cause", value.root_cause);
   on.sentence("text", value.text);
   on.timer("left_us", value.left);

@@ -39,7 +39,7 @@ class Row:
 # Variables of workers that differ, as in the README's table.
 ALWAYS = {
     "DDPRUN_INSTANCE", "DDPRUN_NODE_ID", "DDPRUN_PROGRESS", "DDPRUN_ROUND", "DDPRUN_RUN_ID",
-    "DDPRUN_SESSION",
+    "DDPRUN_SESSION", "DDPRUN_STOP",
     "GLOO_ENABLE_STORE_V2_API",  # gloo starts with fewer requests
     "TORCHELASTIC_SIGNALS_TO_HANDLE",  # torchrun's own setting, which reaches its workers
 }  # fmt: skip

@@ -122,6 +122,7 @@ inline desired full_desired() {
   value.signal = 2;
   value.exit_code = 137;
   value.is_unreported = true;
+  value.is_ordinary = true;
   value.root_cause = full_cause();
   value.text = "worker 5 on node-b was killed";
   value.left = 12s;

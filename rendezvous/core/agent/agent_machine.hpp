@@ -211,8 +211,9 @@ struct start_workers {
 struct stop_workers {
   round_number round = 0;
   int signal = 15;
-  bool may_stay = false;  // another round may follow; a worker that can leave may live on
-  duration grace{};       // until kill_workers follows, as far as is known now
+  bool may_stay = false;     // another round may follow; a worker that can leave may live on
+  duration grace{};          // until kill_workers follows, as far as is known now
+  bool is_ordinary = false;  // all ranks are asked to end, and none is known to be lost
 };
 // SIGKILL to every living worker and its process group.
 struct kill_workers {

@@ -122,7 +122,7 @@ struct agent::state {
 
   // In agent_stop.cpp.
   void fence();
-  void take_down(force how, duration grace = {}, int request = SIGTERM);
+  void take_down(force how, duration grace = {}, int request = SIGTERM, bool is_ordinary = false);
   void ask_to_end(const desired& message);
   void check_health();
   void let_go();

@@ -31,9 +31,10 @@ void agent::state::fence() {
 }
 
 // `request` 0: the run goes on, and a worker that can leave this round may live on.
-void agent::state::take_down(force how, duration grace, int request) {
+void agent::state::take_down(force how, duration grace, int request, bool is_ordinary) {
   if (local.is_on()) let_go();
   changed = true;
+  const bool has_failed = local.phase() == member_phase::failed;
   if (how == force::kill) {
     take_as_failures();
     local.end_check();  // a kill does not wait for the health check
@@ -45,7 +46,8 @@ void agent::state::take_down(force how, duration grace, int request) {
     if (local.workers.kill(clock, timing.kill_wait)) emit(kill_workers{local.number()});
   } else if (!given_up && local.workers.ask(clock, grace)) {
     const bool goes_on = request == 0 && !shutdown.is_draining() && !shutdown.leaving();
-    emit(stop_workers{local.number(), request == 0 ? SIGTERM : request, goes_on, grace});
+    emit(stop_workers{local.number(), request == 0 ? SIGTERM : request, goes_on, grace,
+                      is_ordinary && !has_failed});
   }
   if (given_up) round_is_down();
 }
@@ -59,7 +61,8 @@ void agent::state::ask_to_end(const desired& message) {
   check_health();
   // No round follows, so the workers are asked to end, and not to leave the round.
   const bool ends_run = message.signal == 0 && message.exit_code != 0;
-  take_down(force::ask, grace, ends_run ? SIGTERM : message.signal);
+  const bool is_ordinary = message.phase == desired_phase::stop && message.is_ordinary;
+  take_down(force::ask, grace, ends_run ? SIGTERM : message.signal, is_ordinary);
 }
 
 // The check runs while the workers end, so that an unhealthy node can step aside in time.
@@ -187,7 +190,7 @@ void agent::state::handle(const signal_received& event) {
               " are killed (a second signal kills at once)";
     }
     note(note_level::info, text);
-    take_down(force::ask, timing.drain_grace, event.signal);
+    take_down(force::ask, timing.drain_grace, event.signal, /*is_ordinary=*/true);
   }
   if (!left) leave_if_drained();
 }

@@ -222,11 +222,12 @@ struct desired {
   std::uint32_t group_world_size = 0;            // prepare: how many tethers to expect
   std::string master_address;                    // prepare: where the leader will be dialled
   std::optional<ddprun::assignment> assignment;  // run
-  std::string members;              // run: which ranks are where, for people (core/run/view.hpp)
-  duration grace{};                 // stop: from the request to end to SIGKILL
-  int signal = 0;                   // stop: that request, where a person has sent it; 0: SIGTERM
-  int exit_code = 0;                // close: ddprun's; stop: the run's, 0: a round may follow
-  bool is_unreported = false;       // stop: no report will say why, so `text` does
+  std::string members;         // run: which ranks are where, for people (core/run/view.hpp)
+  duration grace{};            // stop: from the request to end to SIGKILL
+  int signal = 0;              // stop: that request, where a person has sent it; 0: SIGTERM
+  int exit_code = 0;           // close: ddprun's; stop: the run's, 0: a round may follow
+  bool is_unreported = false;  // stop: no report will say why, so `text` does
+  bool is_ordinary = false;    // stop: all ranks were asked to end, and none is known to be lost
   std::optional<cause> root_cause;  // close: why
   std::string text;  // for people: which nodes we wait for, why we stop, how it ended
   // wait: how long the wait that the first clause of `text` names lasts at most; 0: not known

@@ -186,7 +186,8 @@ void run::state::drain(node& who) {
     causes.add(why, real_now);
     remember_loss(phase, settle, now, timing_of(current, groups));
     const std::optional<cause> first = causes.get();
-    end_round(&*first, timing_of(current, groups).drain_grace, describe(*first));
+    end_round(&*first, timing_of(current, groups).drain_grace, describe(*first),
+              {.is_ordinary = true});
     return;
   }
   // A leader whose workers are done stays, and serves the store until the others are done, too.
@@ -233,7 +234,7 @@ void run::state::stop_by_operator(cause why) {
     case run_phase::running:
       causes.add(*current.operator_stop, real_now);
       end_round(&*current.operator_stop, timing_of(current, groups).drain_grace,
-                describe(*current.operator_stop));
+                describe(*current.operator_stop), {.is_ordinary = true});
       return;
     // end_of_stop() closes the run.
     case run_phase::stopping:

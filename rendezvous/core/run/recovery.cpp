@@ -454,7 +454,7 @@ void run::state::end_found_round(const std::vector<node*>& claimants) {
     text += " and " + std::to_string(missing) + " of " + std::to_string(memberships.size()) +
             " nodes of round " + std::to_string(rounds.newest()) + " have not come back";
   }
-  end_round(nullptr, timing_of(current, groups).stop_grace, std::move(text), true);
+  end_round(nullptr, timing_of(current, groups).stop_grace, std::move(text), {.is_free = true});
   take_the_dead(current, rounds, memberships, causes, stop, dead, waiting, clock);
 }
 
@@ -470,7 +470,7 @@ void run::state::end_unseen_round(const std::vector<node*>& claimants) {
   end_round(nullptr, timing_of(current, groups).stop_grace,
             "the rendezvous daemon was restarted and no node of round " +
                 std::to_string(rounds.newest()) + " has come back",
-            true);
+            {.is_free = true});
 }
 
 // Takes in a member of a found round that comes back while the round is being stopped. False: it is

@@ -227,7 +227,8 @@ void run::state::join_restarts(const node& who) {
   if (memberships.running() < memberships.size()) return;
   remember_loss(phase, settle, now, timing_of(current, groups));
   end_round(nullptr, timing_of(current, groups).drain_grace,
-            who.label() + " joins: the round restarts with it", true);
+            who.label() + " joins: the round restarts with it",
+            {.is_free = true, .is_ordinary = true});
 }
 
 // Losses, drains and joins come in groups, so the next choice waits for quiet after the last of

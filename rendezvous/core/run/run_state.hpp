@@ -155,6 +155,12 @@ bool is_deserted(const entered_phase& phase, const current_instance& current,
                  const stale_workers& stale, const persisted_run& persisted, const roster& nodes,
                  time_point at);
 
+// How a round ends: see run::state::end_round.
+struct end_kind {
+  bool is_free = false;      // nothing is charged, whatever the members report
+  bool is_ordinary = false;  // unless a rank is lost, all only have to be asked to end
+};
+
 struct run::state {
   run_options options;
   machine_clock clock;
@@ -241,7 +247,7 @@ struct run::state {
   void look_at_stalls();
 
   // stop.cpp: rules 4 and 6, liveness and fencing.
-  void end_round(const cause* trigger, duration grace, std::string text, bool is_free = false);
+  void end_round(const cause* trigger, duration grace, std::string text, end_kind how = {});
   void on_stop_status(node& who);
   void on_stop_overdue();
   void end_of_stop();

@@ -20,10 +20,18 @@ int foreseen_exit_code(const current_instance& current, time_point real_now, con
   return end ? end->exit_code : 0;
 }
 
+// Whether a member has said, or is thought, not to have all of its ranks any more.
+bool is_rank_lost(const round_memberships& memberships) {
+  return std::any_of(memberships.begin(), memberships.end(), [](const membership& one) {
+    return one.phase() == member_phase::failed || one.phase() == member_phase::lost ||
+           one.is_away();
+  });
+}
+
 }  // namespace
 
 // Sends the stop, as one shared message, to all members that were told of the round.
-void run::state::end_round(const cause* trigger, duration grace, std::string text, bool is_free) {
+void run::state::end_round(const cause* trigger, duration grace, std::string text, end_kind how) {
   DDPRUN_ASSERT(phase == run_phase::preparing || phase == run_phase::running);
   out.note(note_level::warning, "round " + std::to_string(rounds.newest()) + " ends: " + text);
   current.lasted = lasted_so_far(phase, age, now);
@@ -36,13 +44,14 @@ void run::state::end_round(const cause* trigger, duration grace, std::string tex
   if (trigger != nullptr && trigger->kind == cause_class::operator_stop) {
     value.signal = trigger->code;  // workers of all nodes get what the person has sent to one
   }
-  if (trigger != nullptr && !is_free) {
+  if (trigger != nullptr && !how.is_free) {
     value.exit_code = foreseen_exit_code(current, real_now, *trigger);
   }
   value.is_unreported = trigger == nullptr || trigger->kind == cause_class::drain ||
                         trigger->kind == cause_class::operator_stop;
+  value.is_ordinary = how.is_ordinary && !is_rank_lost(memberships);
   value.text = std::move(text);
-  stop = round_stop(now, steps, stop_patience_of(timing_of(current, groups), grace), is_free,
+  stop = round_stop(now, steps, stop_patience_of(timing_of(current, groups), grace), how.is_free,
                     finished(std::move(value)));
   for (membership& one : memberships) {
     if (one.holder() == nullptr) continue;

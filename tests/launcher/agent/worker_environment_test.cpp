@@ -98,6 +98,14 @@ TEST_CASE("a worker is told where it may write how far it is, and never another 
   CHECK(worker_environment({}, round, 1, inherited).at("DDPRUN_PROGRESS") == "/proc/9/fd/4");
 }
 
+TEST_CASE("a worker is told where it reads why it is stopped, and never another agent's place") {
+  ddprun::launcher::worker_round round = second_node();
+  const environment_map inherited = {{"DDPRUN_STOP", "/proc/1/fd/7"}};
+  CHECK_FALSE(worker_environment({}, round, 1, inherited).contains("DDPRUN_STOP"));
+  round.stop_file = "/proc/9/fd/3";
+  CHECK(worker_environment({}, round, 1, inherited).at("DDPRUN_STOP") == "/proc/9/fd/3");
+}
+
 TEST_CASE("a worker that may live on is told for how long it is to believe that its round ends") {
   using namespace std::chrono_literals;
   ddprun::launcher::worker_round round = second_node();
@@ -329,6 +337,7 @@ TEST_CASE("the variables of a rank are those that another worker or round has ot
                                        "DDPRUN_NCCL_IDS",
                                        "DDPRUN_NCCL_VERSION",
                                        "DDPRUN_PROGRESS",
+                                       "DDPRUN_STOP",
                                        "DDPRUN_VAULT",
                                        "GLOO_SOCKET_IFNAME"};
   CHECK(names({{"HOME", "/root"}}) == usual);

@@ -1,8 +1,11 @@
 // What is left when ranks have died: the others save the last finished step.
+#include "launcher/agent/stop_file.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/worker/snapshot/ranks_on_threads.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <optional>
@@ -267,6 +270,29 @@ TEST_CASE("a commit and an emergency of the same step do not spoil each other", 
   const auto info = test.next(17);
   CHECK(info.step == 17);
   CHECK(info.is_emergency == !is_rank_0_first);
+}
+
+// ddprun kills a worker that is not writing once its time is over, without a word.
+TEST_CASE("survivors that are killed before their checksums are there say what to do",
+          "[snapshot]") {
+  const bool has_time = GENERATE(false, true);
+  launcher::stop_file file;
+  file.stop(false, has_time ? patience : std::chrono::milliseconds(0));
+  ::setenv("DDPRUN_STOP", file.path().c_str(), 1);
+  job_with_dead_ranks test({1});
+  const auto errors = test.save_rest(step_17);
+  ::unsetenv("DDPRUN_STOP");
+  if (has_time) {
+    CHECK(errors == all(3));
+    return;
+  }
+  CHECK(errors == all(3, errc::timed_out));
+  const auto said = test.messages.all();
+  CHECK(std::count(said.begin(), said.end(),
+                   "cannot save the emergency snapshot " + test.folder +
+                       "/snapshot-000001-000017: its checksum takes too long for the time that is "
+                       "left: give more with emergency_grace, and with ddprun's --rdzv-conf "
+                       "stop_grace=") == 1);
 }
 
 TEST_CASE("a disk that does not answer costs an emergency half of its time", "[snapshot]") {

@@ -1,5 +1,6 @@
 #include "worker/training/loop_driver.hpp"
 
+#include "launcher/agent/stop_file.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/worker/training/loop_under_test.hpp"
 #include "worker/training/data_loader.hpp"
@@ -7,10 +8,12 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -381,8 +384,14 @@ TEST_CASE("what is not whole on a GPU when a rank is lost is not saved", "[train
                                               "/snapshot-000001-000003 at epoch 1, in its middle"));
 }
 
+// Other ranks still come to the step if the launcher says that it is an ordinary stop.
 TEST_CASE("only SIGTERM is a sign that a rank is lost", "[training]") {
-  const int signal = GENERATE(SIGTERM, SIGUSR1);
+  const auto [signal, is_ordinary] =
+      GENERATE(std::pair(SIGTERM, std::optional<bool>()), std::pair(SIGTERM, std::optional(false)),
+               std::pair(SIGTERM, std::optional(true)), std::pair(SIGUSR1, std::optional<bool>()));
+  launcher::stop_file file;
+  ::setenv("DDPRUN_STOP", file.path().c_str(), 1);
+  if (is_ordinary) file.stop(*is_ordinary, std::chrono::seconds(30));
   loop_under_test test;
   counting_work work;
   bool was_seen_before = true, is_seen = false;
@@ -396,7 +405,8 @@ TEST_CASE("only SIGTERM is a sign that a rank is lost", "[training]") {
   };
   CHECK(test.run(work, test.looping()).empty());
   CHECK_FALSE(was_seen_before);
-  CHECK(is_seen == (signal == SIGTERM));
+  ::unsetenv("DDPRUN_STOP");
+  CHECK(is_seen == (signal == SIGTERM && is_ordinary != true));
 }
 
 // Of three ranks one dies while its file of a snapshot is on its way to the disk, and the others

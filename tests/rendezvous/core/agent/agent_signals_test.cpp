@@ -19,6 +19,7 @@ TEST_CASE("the first signal is told to the daemon and passed to the workers with
   CHECK(story.sent.phase == member_phase::stopping);
   REQUIRE(story.all<stop_workers>().size() == 1);
   CHECK(story.all<stop_workers>()[0].signal == signal);
+  CHECK(story.all<stop_workers>()[0].is_ordinary);
   story.pass(story.timing.drain_grace - 1ms);
   CHECK_FALSE(story.did<kill_workers>());
   story.pass(1ms);

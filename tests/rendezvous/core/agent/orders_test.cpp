@@ -44,10 +44,12 @@ TEST_CASE("workers are asked to end by the signal that a person has sent to anot
   desired order = story.order(desired_phase::stop, 1);
   order.grace = 10s;
   order.signal = GENERATE(0, SIGINT, SIGQUIT);
+  order.is_ordinary = GENERATE(false, true);
   story.say(order);
   REQUIRE(story.all<stop_workers>().size() == 1);
   CHECK(story.all<stop_workers>()[0].signal == (order.signal == 0 ? SIGTERM : order.signal));
   CHECK(story.all<stop_workers>()[0].may_stay == (order.signal == 0));
+  CHECK(story.all<stop_workers>()[0].is_ordinary == order.is_ordinary);
   SECTION("its own comes later: they are asked once") {
     story.tell(signal_received{SIGINT});
     CHECK(story.all<stop_workers>().size() == 1);

@@ -538,6 +538,7 @@ TEST_CASE(
     story.ask_to_leave(*story.b, SIGINT);
     CHECK(story.a->wanted.phase == desired_phase::stop);
     CHECK(story.a->wanted.signal == SIGINT);
+    CHECK(story.a->wanted.is_ordinary);
     story.stop_all();
     CHECK(story.a->wanted.phase == desired_phase::close);
     CHECK(story.a->wanted.exit_code == 130);
@@ -548,6 +549,26 @@ TEST_CASE(
     story.ask_to_leave(*story.a, SIGHUP);
     CHECK(story.b->wanted.text == "a leaves on SIGHUP");
     CHECK(story.b->wanted.is_unreported);
+    CHECK(story.b->wanted.is_ordinary);
     CHECK(story.b->wanted.signal == 0);
+  }
+}
+
+// Its worker may be the one for which the others wait.
+TEST_CASE("a stop is no ordinary one if a rank has failed") {
+  signal_story story;
+  SECTION("which is why it is stopped") {
+    story.fail(*story.b, 1);
+    REQUIRE(story.a->wanted.phase == desired_phase::stop);
+    CHECK_FALSE(story.a->wanted.is_ordinary);
+  }
+  SECTION("and is no reason yet, when a node is asked to leave") {
+    story.b->state.causes = {story.cause_of(*story.b, cause_class::exit, 1)};
+    story.b->state.causes[0].is_secondary = true;
+    story.say(*story.b, member_phase::failed);
+    REQUIRE(story.a->wanted.phase == desired_phase::run);
+    story.ask_to_leave(*story.a, SIGTERM);
+    REQUIRE(story.b->wanted.phase == desired_phase::stop);
+    CHECK_FALSE(story.b->wanted.is_ordinary);
   }
 }

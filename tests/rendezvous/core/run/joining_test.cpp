@@ -84,6 +84,7 @@ TEST_CASE("a join restarts a round that runs and has room, no other") {
     story.start_round();
     fake_node& b = story.joined("b", settings);
     CHECK(a.wanted.text == "b joins: the round restarts with it");
+    CHECK(a.wanted.is_ordinary);
     story.fail(a, 9);
     story.stop_all();
     CHECK(story.view().phase == run_phase::settling);
