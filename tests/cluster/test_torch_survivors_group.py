@@ -196,6 +196,136 @@ def test_it_outlives_a_round_in_which_it_was_not_connected(cluster, tmp_path):
                                   (3, 0): False, (3, 1): True, (3, 2): True}
 
 
+# Each round's last call of a collective ends it, but for the last round: a rank dies in its place.
+OWN = textwrap.dedent("""
+    import os, sys
+    import torch, torch.distributed as dist
+    sys.path.insert(0, sys.argv[1])
+    import ddprun
+
+    held, begun = None, os.environ["DDPRUN_ROUND"]
+    OWN_ROUNDS = sys.argv[2].split(",")
+
+
+    def mean_of_ranks(group):
+        value = torch.tensor([float(dist.get_rank())])
+        dist.all_reduce(value, group=group)
+        return value.item() / dist.get_world_size(group)
+
+
+    def train():
+        global held
+        this_round = os.environ["DDPRUN_ROUND"]
+        if this_round in OWN_ROUNDS:
+            assert not dist.is_initialized()
+            dist.init_process_group("gloo")
+        else:
+            ddprun.init_process_group("gloo")
+        rank, world = dist.get_rank(), dist.group.WORLD
+        what = "the group of before" if held is world else "a new one"
+        print(f"rank {rank} has {what} in round {this_round}", flush=True)
+        if this_round not in OWN_ROUNDS:
+            held = world
+        names = torch.distributed.distributed_c10d._world.pg_names
+        assert list(names) == [world] and names[world] == world.group_name == "0", names
+        assert torch._C._distributed_c10d._resolve_process_group("0") is world
+        assert list(torch.distributed.distributed_c10d._world.tags_to_pg[""]) == [world]
+        assert dist.get_process_group_ranks(world) == list(range(dist.get_world_size()))
+        means = mean_of_ranks(world), mean_of_ranks(dist.new_group([0, dist.get_world_size() - 1]))
+        print(f"rank {rank}, begun in {begun}, has {means} in round {this_round}", flush=True)
+        dist.barrier()
+        if this_round < "4":
+            if rank == 0:
+                os._exit(3)
+            dist.barrier()
+
+
+    ddprun.survive(train)
+""")
+
+
+@needs_reconfigure
+@pytest.mark.parametrize("own", ["2", "2,3"])
+def test_a_script_may_make_its_own_while_it_is_kept(cluster, tmp_path, own):
+    """A library that asks whether there is a group, and makes one: those that live on meet the one
+    that is started in it. When it is gone, the one that is kept is connected again."""
+    script = tmp_path / "train.py"
+    script.write_text(OWN)
+    agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 3, "--max-quick-failures", 0,
+                          workers=2, conf="backoff_max=0,stop_grace=60",
+                          command=[script, PACKAGE, own], environment={"PYTHON_EXEC": sys.executable})
+    assert agent.wait() == 0, agent.err()
+    rounds = range(1, 5)
+    assert groups_of([agent]) == {
+        (number, rank): rank == 1 and number != 1 and str(number) not in own.split(",")
+        for number in rounds for rank in range(2)}, agent.err()
+    found = re.findall(r"rank (\d), begun in (\d), has (.*) in round (\d)", agent.out())
+    assert sorted(found) == sorted(
+        (str(rank), str(1 if rank == 1 else number), "(0.5, 0.5)", str(number))
+        for number in rounds for rank in range(2)), agent.err()
+
+
+@needs_reconfigure
+def test_one_that_the_script_makes_leaves_the_kept_one_as_it_is(tmp_path):
+    """One process is all ranks of three rounds. In the second the script's own group is the default
+    group, and torch destroys all that it knows with it."""
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(f"""
+        import os, sys, tempfile
+        sys.path.insert(0, {str(PACKAGE)!r})
+        import torch, torch.distributed as dist
+        import ddprun
+        from ddprun import groups
+
+        os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0",
+                          DDPRUN_ROUND="1")
+        world = dist.distributed_c10d._world
+        tables = [table for table in vars(dist.distributed_c10d).values() if type(table) is dict]
+        ddprun.init_process_group("gloo")
+        first = dist.group.WORLD
+        known = [first in table for table in tables]
+        tags = {{tag: list(ones) for tag, ones in world.tags_to_pg.items()}}
+        assert groups.keep(dist) and sum(known) > 3
+        assert not any(first in table for table in tables) and not any(world.tags_to_pg.values())
+
+        os.environ["DDPRUN_ROUND"] = "2"
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        assert dist.group.WORLD is not first and not groups.keep(dist)
+        dist.all_reduce(torch.ones(1))
+        dist.destroy_process_group()
+
+        os.environ["DDPRUN_ROUND"] = "3"
+        ddprun.init_process_group("gloo")
+        assert dist.group.WORLD is first and known == [first in table for table in tables]
+        assert {{tag: list(ones) for tag, ones in world.tags_to_pg.items()}} == tags
+        assert dist.new_group([0]).group_name == "1"
+        dist.all_reduce(torch.ones(1))
+
+        # It is asked for again, and the round ends before it is connected.
+        os.environ["MASTER_PORT"] = "none"
+        try:
+            ddprun.init_process_group("gloo")
+        except ValueError as error:
+            print(error)
+        os.environ["MASTER_PORT"] = "0"
+        assert not dist.is_initialized() and not world.pg_names, world.pg_names
+
+        # One that is there when the script asks for the kept one: torch's error, and no other group.
+        os.environ["DDPRUN_ROUND"] = "4"
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        own = dist.group.WORLD
+        try:
+            ddprun.init_process_group("gloo")
+        except ValueError as error:
+            print(error)
+        assert dist.group.WORLD is own
+        dist.all_reduce(torch.ones(1))
+    """))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "twice" in done.stdout
+
+
 def test_with_an_older_pytorch_the_group_is_made_anew(cluster, tmp_path):
     older = "import ddprun\nvars(dist).pop('_reconfigure', None)\n"
     text = keeping(SCRIPT).replace("import ddprun\n", older)

@@ -6,8 +6,10 @@ three things from elsewhere: a handle of each rank, in the order of the ranks; a
 used before; and a store that all ranks reach. The round provides them: its ranks, its number, and
 its store, through which the handles are exchanged.
 
-From the end of a round until it is connected again, torch has no default group: scripts ask
-is_initialized() before they make one, and what they would do with the old connections fails.
+From the end of a round until it is connected again, torch knows no group: scripts ask
+is_initialized() before they make one, and what they would do with the old connections fails. One
+that a script makes itself meanwhile has the name that it has on the ranks that were started, and is
+destroyed without the one that is kept.
 """
 
 import os
@@ -18,6 +20,10 @@ import weakref
 # Those with which this was tried. torch has the same call for NCCL's groups.
 BACKENDS = ("gloo",)
 CALLS_MAX = 1 << 16  # in a round
+# Where torch keeps what it knows of a group. Besides these it has lists of groups by tag, and groups
+# by name in its C++ part. Another version of torch may not have all of them.
+TABLES = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "pg_to_tag",
+          "pg_flight_recorder_hooks")
 
 # Held while a group is made or connected: what ends the waits of a round must not touch it then.
 connecting = threading.Lock()
@@ -35,18 +41,23 @@ class Kept:
         self.asked = asked
         self.group_count = group_count  # the number that torch gives to the next group
         self.is_connected = False  # it has been, in some round
-        self.hidden = None  # the group, while torch has no default group
+        self.hidden = None  # a Hidden, while torch does not know the group
         self.hook = sys.excepthook  # torch's: it writes the rank before the lines of an error
 
     def hide(self, dist):
-        self.hidden = dist.group.WORLD
-        dist.distributed_c10d._update_default_pg(None)
+        """And destroys all others."""
+        for group in list(dist.distributed_c10d._world.pg_map):
+            if group is not dist.group.WORLD:
+                dist.destroy_process_group(group)
+        self.hidden = Hidden(dist)
 
     def show(self, dist):
-        """Unless the script has made another default group since."""
-        group, self.hidden = self.hidden, None
-        if group is not None and not dist.is_initialized():
-            dist.distributed_c10d._update_default_pg(group)
+        """Unless the script has made another default group since: then this one is let go."""
+        hidden, self.hidden = self.hidden, None
+        if hidden is not None and not dist.is_initialized():
+            hidden.show(dist)
+            # Names of groups contain this count, and the ranks that are started begin with this one.
+            dist.distributed_c10d._world.group_count = self.group_count
 
     def name_rank(self, rank):
         """In the round before this process may have been another rank. The hook keeps the words for
@@ -54,6 +65,33 @@ class Kept:
         names = getattr(getattr(self.hook, "__code__", None), "co_freevars", ())
         if "excepthook_prefix" in names:
             self.hook.__closure__[names.index("excepthook_prefix")].cell_contents = f"[rank{rank}]"
+
+
+class Hidden:
+    """The default group, taken out of all that torch knows; nothing else is left there."""
+
+    def __init__(self, dist):
+        world = dist.distributed_c10d._world
+        self.group = dist.group.WORLD
+        world.pg_coalesce_state.pop(self.group, None)
+        found = {name: getattr(world, name, {}) for name in TABLES}
+        self.entries = {name: table.pop(self.group) for name, table in found.items()
+                        if self.group in table}
+        self.tags = [tag for tag, groups in world.tags_to_pg.items() if self.group in groups]
+        for tag in self.tags:
+            world.tags_to_pg[tag].remove(self.group)
+        core()._unregister_process_group(self.group.group_name)
+        world.group_count = 0  # the number in the name of a default group, also on other ranks
+        dist.distributed_c10d._update_default_pg(None)
+
+    def show(self, dist):
+        world = dist.distributed_c10d._world
+        for name, entry in self.entries.items():
+            getattr(world, name)[self.group] = entry
+        for tag in self.tags:
+            world.tags_to_pg.setdefault(tag, []).append(self.group)
+        core()._register_process_group(self.group.group_name, self.group)
+        dist.distributed_c10d._update_default_pg(self.group)
 
 
 class Numbers:
@@ -202,22 +240,11 @@ def connect(dist, backend, timeout):
     generation += 1
 
 
-def is_hidden():
-    return kept is not None and kept.hidden is not None
-
-
 def keep(dist):
     """Called when the round is left. True: the default group lives on, hidden, and all others are
     destroyed."""
     one = current(dist)
     if one is None or not one.is_connected:
         return False
-    world = dist.distributed_c10d._world
-    for group in list(world.pg_map):
-        if group is not dist.group.WORLD:
-            dist.destroy_process_group(group)
-    # Names of groups contain this count, and the ranks that are started begin with this one.
-    world.group_count = one.group_count
-    world.pg_coalesce_state.pop(dist.group.WORLD, None)
     one.hide(dist)
     return True

@@ -330,8 +330,6 @@ def destroy_groups():
                 raise
             # It flushes what has been aborted: this one only forgets.
             return dist.distributed_c10d._abort_process_group()
-    if groups.is_hidden():  # it was not connected in this round
-        return
     module = sys.modules.get("torch.distributed")
     if module is not None and module.is_available():
         # It counts groups by the attempts to make one, and all ranks have to use the same number.
