@@ -117,6 +117,23 @@ reading_word parse_reading(std::string_view text) {
   return word;
 }
 
+std::string to_text(const in_vaults_word& word) {
+  json text = word.outcome ? json_of(*word.outcome) : json::object();
+  if (word.has_rank_0s) text["rank_0s"] = true;
+  return dump(text);
+}
+
+in_vaults_word parse_in_vaults(std::string_view text) {
+  in_vaults_word word{parse_outcome(text), false};
+  if (word.outcome) return word;
+  try {
+    word.has_rank_0s = json::parse(text).value("rank_0s", false);
+  } catch (const json::exception&) {
+    word.outcome = strange(text);
+  }
+  return word;
+}
+
 std::string to_text(const committed_word& word) {
   json text = word.outcome ? json_of(*word.outcome) : json::object();
   if (!word.going.empty()) text["going"] = json_of(word.going);

@@ -46,6 +46,15 @@ using outcome_word = std::optional<failure>;
 std::string to_text(const outcome_word& word);
 outcome_word parse_outcome(std::string_view text);
 
+// All ranks have written what they save in their vaults, or why not, and whether rank 0 has tensors
+// there of which all ranks get its own.
+struct in_vaults_word {
+  outcome_word outcome;
+  bool has_rank_0s = false;
+};
+std::string to_text(const in_vaults_word& word);
+in_vaults_word parse_in_vaults(std::string_view text);
+
 // Rank 0 has (or has not) committed the snapshot, and lists older ones that are removed, of which
 // each rank removes its own files (history.hpp).
 struct committed_word {

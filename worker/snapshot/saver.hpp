@@ -105,7 +105,7 @@ class saver {
   // In saver_vault.cpp.
   std::optional<failure> make_in_vault(const job& next, const std::string& topic);
   outcome_word write_in_vault(const job& next);
-  outcome_word of_all_ranks(const std::string& topic, const written_word& mine);
+  in_vaults_word of_all_ranks(const std::string& topic, const written_word& mine, bool has_rank_0s);
   void tell_of_vault(const outcome_word& outcome, snapshot_order order);
   void forget_before();
   static constexpr const char* whole_topic = "/whole";  // after that of a save in the vault

@@ -36,21 +36,23 @@ outcome_word outcome_of(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-// What this rank says becomes what all say: none, or the failure of one of them.
-outcome_word saver::of_all_ranks(const std::string& topic, const written_word& mine) {
-  if (ranks_.report(topic, to_text(mine))) return lost("cannot tell rank 0: ");
+// What this rank says becomes what all say: none, or the failure of one of them. `has_rank_0s` is
+// rank 0's.
+in_vaults_word saver::of_all_ranks(const std::string& topic, const written_word& mine,
+                                   bool has_rank_0s) {
+  if (ranks_.report(topic, to_text(mine))) return {lost("cannot tell rank 0: ")};
   if (options_.rank != 0) {
     const auto text = ranks_.announcement(topic);
-    return text ? parse_outcome(*text) : lost("no word from rank 0: ");
+    return text ? parse_in_vaults(*text) : in_vaults_word{lost("no word from rank 0: ")};
   }
-  outcome_word outcome;
+  in_vaults_word word{std::nullopt, has_rank_0s};
   if (const auto texts = ranks_.reports(topic)) {
-    outcome = outcome_of(*texts);
+    word.outcome = outcome_of(*texts);
   } else {
-    outcome = failure{texts.error(), ranks_.problem(), true};
+    word.outcome = failure{texts.error(), ranks_.problem(), true};
   }
-  if (ranks_.announce(topic, to_text(outcome))) return lost("cannot tell the other ranks: ");
-  return outcome;
+  if (ranks_.announce(topic, to_text(word))) return {lost("cannot tell the other ranks: ")};
+  return word;
 }
 
 outcome_word saver::write_in_vault(const job& next) try {
@@ -80,12 +82,15 @@ std::optional<failure> saver::make_in_vault(const job& next, const std::string& 
   };
   outcome_word mine = write_in_vault(next);
   if (!mine) mine = wait_until_settled();
-  outcome_word outcome = of_all_ranks(topic, word_of(mine));
+  const bool has_rank_0s = files_here != nullptr && !files_here->rank_0s.empty();
+  const in_vaults_word written = of_all_ranks(topic, word_of(mine), has_rank_0s);
+  outcome_word outcome = written.outcome;
   if (!outcome) {
     // All have written their files.
-    const vault_write what{next.info, files_here->layout, files_here->replicated, files_here->deal,
-                           files_here->rank_0s};
-    outcome = of_all_ranks(topic + whole_topic, word_of(options_.vault->complete(what)));
+    const vault_write what{next.info,        files_here->layout,  files_here->replicated,
+                           files_here->deal, files_here->rank_0s, written.has_rank_0s};
+    outcome =
+        of_all_ranks(topic + whole_topic, word_of(options_.vault->complete(what)), false).outcome;
   }
   if (!outcome) {
     options_.vault->keep(order);

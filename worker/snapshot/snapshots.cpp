@@ -40,7 +40,7 @@ void tell_of_vault(const vault_tier& vault, const snapshots_options& options,
   }
   const auto& left_out = vault.left_out();
   if (!left_out) return;
-  if (from && left_out->order < snapshot_order{from->info.generation, from->info.step}) return;
+  if (from && left_out->order <= snapshot_order{from->info.generation, from->info.step}) return;
   options.on_message("snapshot " + vault.path(left_out->order) +
                      " in the vault is not taken: " + left_out->why);
 }

@@ -82,6 +82,7 @@ std::optional<ranks_of_node> vault_tier::ranks_of(snapshot_order order) const {
     found.at("count").get_to(made.count);
     found.at("world_size").get_to(made.world_size);
     found.at("rank_0s").get_to(made.rank_0s);
+    made.needs_rank_0s = found.value("needs_rank_0s", false);
     return made;
   } catch (const json::exception&) {
     return std::nullopt;
@@ -106,7 +107,7 @@ std::optional<vault_tier::holding> vault_tier::look_at(snapshot_order order) con
                   ranks->first + here_.local_rank == here_.rank;
   found.needs_own = content->has_pieces && ranks->count != ranks->world_size;
   found.has_rank_0s = ranks->first == 0;
-  found.needs_rank_0s = !ranks->rank_0s.empty();
+  found.needs_rank_0s = !ranks->rank_0s.empty() || ranks->needs_rank_0s;
   return found;
 }
 
@@ -320,7 +321,8 @@ std::optional<failure> vault_tier::write_manifest(const vault_write& what) {
   const json about{{"first", here_.rank},
                    {"count", here_.local_world_size},
                    {"world_size", here_.world_size},
-                   {"rank_0s", what.rank_0s}};
+                   {"rank_0s", what.rank_0s},
+                   {"needs_rank_0s", what.needs_rank_0s}};
   if (auto error = write_whole(files, ranks, json_text(about) + "\n")) return because(ranks, error);
   const std::string final_path = place + "/" + std::string(manifest_name);
   const std::string temporary = final_path + std::string(temporary_suffix);

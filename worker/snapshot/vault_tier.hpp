@@ -73,6 +73,8 @@ struct ranks_of_node {
   // Tensors that may differ between nodes, or be rank 0's only, of which all ranks get rank 0's:
   // names.
   std::vector<std::string> rank_0s;
+  // Rank 0 had such tensors, though this node may have none of them.
+  bool needs_rank_0s = false;
 };
 
 // What a rank writes there, and says of it.
@@ -82,6 +84,7 @@ struct vault_write {
   const std::vector<std::uint32_t>& replicated;  // the node's ranks that write a share, from 0
   std::uint64_t deal = 0;                        // the same on all ranks of the node
   const std::vector<std::string>& rank_0s;
+  bool needs_rank_0s = false;  // rank 0 has some; known once all ranks have written
 };
 
 class vault_tier {

@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* saved_in_vault = "snapshot-000001-000020";
 
-// Saves a state with one more tensor, which is called "average" and contains the rank's text.
+// Saves a state with one more tensor, which is called "average" and contains the rank's text. A
+// rank whose text is empty does not have it.
 std::vector<error_code> save_with_average(std::vector<rank_result>& ranks, std::uint64_t step,
                                           snapshot_place to, bool is_marked,
                                           const std::vector<std::string>& averages) {
@@ -24,8 +25,10 @@ std::vector<error_code> save_with_average(std::vector<rank_result>& ranks, std::
   job_under_test::on_all(static_cast<std::uint32_t>(ranks.size()), [&](std::uint32_t rank) {
     const small_state all(step, rank);
     auto state = all.view();
-    state.replicated.tensors.push_back(bytes_tensor("average", averages[rank]));
-    state.replicated.tensors.back().is_rank_0s = is_marked;
+    if (!averages[rank].empty()) {
+      state.replicated.tensors.push_back(bytes_tensor("average", averages[rank]));
+      state.replicated.tensors.back().is_rank_0s = is_marked;
+    }
     errors[rank] = ranks[rank].job->save(step, 1, state, to);
     if (!errors[rank]) errors[rank] = ranks[rank].job->wait();
   });
@@ -113,6 +116,54 @@ TEST_CASE("a vault that has lost what only rank 0 saves is not taken", "[snapsho
                          " in the vault is not taken: the tensors that only rank 0 saves are lost "
                          "with its node\n"
                    : ""));
+}
+
+// Nothing that the other nodes have saved themselves says that there is such a tensor.
+TEST_CASE("a vault that has lost a tensor that only rank 0 has is not taken", "[snapshot][vault]") {
+  vault_job test;
+  test.writers = GENERATE(0u, 1u);
+  const bool is_lost = GENERATE(true, false);
+  CAPTURE(test.writers, is_lost);
+  test.between = std::make_unique<broadcast_of_threads>(2);
+  {
+    auto ranks = test.open(1, 2);
+    require_open(ranks);
+    const std::vector<std::string> averages{"of rank 0", ""};
+    CHECK(save_with_average(ranks, 10, snapshot_place::folder, true, averages) == all(2));
+    CHECK(save_with_average(ranks, 20, vault, true, averages) == all(2));
+  }
+  if (is_lost) copy_vault(test.vault_of(1), test.vault_of(0));
+  test.between = std::make_unique<broadcast_of_threads>(2);
+  const auto ranks = test.open(2, 2);
+  require_open(ranks);
+  for (const auto& each : ranks)
+    REQUIRE(each.job->resumed().has_value());
+  CHECK(ranks[0].job->resumed()->info.step == (is_lost ? 10 : 20));
+  if (!is_lost) CHECK(averages_of(ranks) == std::set<std::string>{"of rank 0"});
+  CHECK(test.messages.text() ==
+        (is_lost ? "snapshot " + test.in_vault(0, saved_in_vault) +
+                       " in the vault is not taken: the tensors that only rank 0 saves are lost "
+                       "with its node\n"
+                 : ""));
+}
+
+TEST_CASE("a snapshot that the folder has, too, needs no line of what the vault lacks",
+          "[snapshot][vault]") {
+  vault_job test;
+  {
+    auto ranks = test.open(1, 2);
+    require_open(ranks);
+    const std::vector<std::string> averages{"of rank 0", "of rank 1"};
+    CHECK(save_with_average(ranks, 20, vault, true, averages) == all(2));
+    CHECK(save_with_average(ranks, 20, snapshot_place::folder, true, averages) == all(2));
+  }
+  copy_vault(test.vault_of(1), test.vault_of(0));
+  const auto ranks = test.open(2, 2);
+  require_open(ranks);
+  REQUIRE(ranks[0].job->resumed().has_value());
+  CHECK(ranks[0].job->resumed()->info.step == 20);
+  CHECK_FALSE(ranks[0].job->resumed()->is_in_vault);
+  CHECK(test.messages.text() == "");
 }
 
 TEST_CASE("what rank 0 has saved comes from the node that has it now", "[snapshot][vault]") {
