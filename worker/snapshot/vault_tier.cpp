@@ -140,9 +140,10 @@ std::string vault_tier::why_left_out(const held_snapshot& found, const holding& 
   const bool is_on_one_node = here_.local_world_size == here_.world_size;
   const bool is_handed_out = options_.has_broadcast && !is_on_one_node;
   const bool has_rank_0s = found.has_rank_0s && (is_handed_out || *found.has_rank_0s == 0);
-  if (needs.needs_rank_0s && !has_rank_0s)
-    return "the tensors that only rank 0 saves are lost with its node";
-  return "";
+  if (!needs.needs_rank_0s || has_rank_0s) return "";
+  if (!found.has_rank_0s) return "the tensors that only rank 0 saves are lost with its node";
+  return "the tensors that only rank 0 saves are on the node of rank " +
+         std::to_string(*found.has_rank_0s) + " now, and there is no broadcast to hand them out";
 }
 
 // Rank 0: a snapshot counts if each rank has it, and with its own state if each has that.

@@ -187,6 +187,12 @@ TEST_CASE("what rank 0 has saved comes from the node that has it now", "[snapsho
   require_open(ranks);
   CHECK(ranks[0].job->resumed().has_value() == has_broadcast);
   if (has_broadcast) CHECK(averages_of(ranks) == std::set<std::string>{"of rank 0"});
+  CHECK(test.messages.text() ==
+        (has_broadcast ? ""
+                       : "snapshot " + test.in_vault(0, saved_in_vault) +
+                             " in the vault is not taken: the tensors that only rank 0 saves are "
+                             "on the node of rank 1 now, and there is no broadcast to hand them "
+                             "out\n"));
 }
 
 TEST_CASE("ranks that all are on one node now need rank 0's node's part", "[snapshot][vault]") {
