@@ -22,6 +22,12 @@ constexpr auto rest_max = 500ms;
 // The fastest that workers write, in bytes: a sleep must end before they can fill the room.
 constexpr std::uint64_t written_per_ms = 4'000'000;
 
+// A note beside the entries is no part of one, takes a page at most, and says what a failure counts
+// against.
+bool is_resumed_note(const found_file& one) {
+  return one.path.substr(one.path.rfind('/') + 1) == resumed_note;
+}
+
 }  // namespace
 
 std::vector<found_file> to_hollow(const std::vector<found_file>& found, std::uint64_t limit) {
@@ -35,6 +41,7 @@ std::vector<found_file> to_hollow(const std::vector<found_file>& found, std::uin
   std::vector<found_file> chosen, written;
   for (const found_file& one : found) {
     if (one.kind != file_kind::regular || one.occupied == 0 || whole.contains(one.path)) continue;
+    if (is_resumed_note(one)) continue;
     if (!one.is_hollow) {
       written.push_back(one);
       continue;

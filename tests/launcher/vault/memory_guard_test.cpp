@@ -47,6 +47,14 @@ TEST_CASE("what is being written gives way, the largest first, and no whole entr
   CHECK(paths_of(to_hollow(found, 0)) == "step-2/optimizer step-2/model log ");
 }
 
+// Without it the launcher would count a failure against an entry that no worker has resumed from.
+TEST_CASE("what workers say that they resumed from does not give way", "[vault]") {
+  const std::vector<found_file> found = {written(".resumed-from", 4096),
+                                         written("out/.resumed-from", 4096),
+                                         written("out/step-2/model", 30)};
+  CHECK(paths_of(to_hollow(found, 0)) == "out/step-2/model ");
+}
+
 TEST_CASE("what is hollow stays so, whatever is written to it", "[vault]") {
   std::vector<found_file> found = {written("step-2/model", 30, true), written("other", 10)};
   CHECK(paths_of(to_hollow(found, 1000)) == "step-2/model ");
