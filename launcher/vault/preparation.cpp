@@ -91,6 +91,9 @@ std::string preparation::run(const round_place& place, bool has_failed, std::uin
   // No worker is alive here, so the writers of hollow files are gone.
   remove_hollow(memory->get());
   if (has_failed) set_aside(*here, memory->get());
+  // Setting aside may have hung on the disk: then workers run without this, and the notes are
+  // theirs.
+  if (desk_.ticket != ticket_) return {};
   clear_resumed_notes(memory->get());
   const bool is_agreed = place.is_together && take_common(place, *here, memory->get());
   // The round was given up meanwhile, and a newer preparation owns the folder now.

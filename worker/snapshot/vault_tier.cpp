@@ -259,9 +259,13 @@ void vault_tier::remove_unfinished() {
 // Without a note it is the newest one that the launcher would count a failure against.
 void vault_tier::note_resumed(const std::optional<snapshot_order>& from) {
   if (folder_.empty() || !is_first()) return;
+  file_system& files = *options_.files;
   const std::string note = folder_ + "/" + std::string(resumed_from_name);
-  (void)options_.files->remove(note);
-  (void)write_whole(*options_.files, note, from ? snapshot_name(*from) + "\n" : "");
+  const std::string temporary = note + std::string(temporary_suffix);
+  (void)files.remove(temporary);
+  if (write_whole(files, temporary, from ? snapshot_name(*from) + "\n" : "")) return;
+  (void)files.remove(note);
+  (void)files.rename_to_new(temporary, note);
 }
 
 void vault_tier::forget(snapshot_order order) {

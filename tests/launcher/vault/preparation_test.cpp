@@ -246,6 +246,20 @@ TEST_CASE("bytes that are put back from the disk are counted, and told", "[vault
         std::string::npos);
 }
 
+// Its disk has hung, and the workers have been started without waiting for it.
+TEST_CASE("a preparation that was given up leaves what the workers say they resumed from",
+          "[vault]") {
+  node here;
+  here.save("step-1");
+  const std::string note = here.memory + "/.resumed-from";
+  std::ofstream(note) << "step-1\n";
+  here.shared->ticket = 2;
+  here.work.run(here.place(2, 1), false, 1);
+  CHECK(fs::file_size(note) == 7);
+  here.work.run(here.place(3, 1), false, 2);
+  CHECK(fs::file_size(note) == 0);
+}
+
 TEST_CASE("only what was resumed from is set aside", "[vault]") {
   node here;
   here.save("step-1");

@@ -363,6 +363,20 @@ TEST_CASE("each node's launcher is told what was gone on from", "[snapshot][vaul
   CHECK(told() == nothing);
 }
 
+// The launcher may look at any time.
+TEST_CASE("the note for the launcher is there until the next one is written", "[snapshot][vault]") {
+  vault_job test;
+  CHECK(resumed_step(test.open(1, 1)) == 0);
+  const std::string note = test.in_vault(0, ".resumed-from");
+  std::vector<bool> was_there;
+  test.disk.before_create = [&](const std::string& path) {
+    if (path.starts_with(note)) was_there.push_back(fs::exists(note));
+  };
+  CHECK(resumed_step(test.open(2, 1)) == 0);
+  CHECK(was_there == std::vector<bool>{true});
+  CHECK(names_below(test.in_vault(0)).empty());
+}
+
 TEST_CASE("what was gone on from in the folder is not the vault's", "[snapshot][vault]") {
   vault_job test;
   {
