@@ -51,8 +51,8 @@ class nfs_client : public worker::file_system {
  public:
   static constexpr std::chrono::seconds kept{30};  // Linux's acdirmin
 
-  // The next listing that asks the server was under way when this name appeared, in a part of the
-  // folder that had been read before.
+  // The next listing that asks the server and would have this name was under way when the name
+  // appeared, in a part of the folder that had been read before.
   std::string missed_by_listing;
 
   // The caller holds the mutex; a mapping locks it when it is released.
@@ -109,8 +109,7 @@ class nfs_client : public worker::file_system {
     if (nocto_ && folder.until > now_ && folder.listed) return *folder.listed;
     auto names = server_.list(path);
     if (!names) return names;
-    const auto missed = std::exchange(missed_by_listing, "");
-    std::erase_if(*names, [&](const std::string& name) { return name == missed; });
+    if (std::erase(*names, missed_by_listing) != 0) missed_by_listing.clear();
     fetch_attributes(path);
     folder.listed = *names;
     return names;
