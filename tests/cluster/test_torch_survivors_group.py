@@ -253,7 +253,8 @@ def test_a_script_may_make_its_own_while_it_is_kept(cluster, tmp_path, own):
     script.write_text(OWN)
     agent = cluster.agent("a", "--survivors", "on", "--max-restarts", 3, "--max-quick-failures", 0,
                           workers=2, conf="backoff_max=0,stop_grace=60",
-                          command=[script, PACKAGE, own], environment={"PYTHON_EXEC": sys.executable})
+                          command=[script, PACKAGE, own],
+                          environment={"PYTHON_EXEC": sys.executable})
     assert agent.wait() == 0, agent.err()
     rounds = range(1, 5)
     assert groups_of([agent]) == {
@@ -310,7 +311,7 @@ def test_one_that_the_script_makes_leaves_the_kept_one_as_it_is(tmp_path):
         os.environ["MASTER_PORT"] = "0"
         assert not dist.is_initialized() and not world.pg_names, world.pg_names
 
-        # One that is there when the script asks for the kept one: torch's error, and no other group.
+        # One that is there when the script asks for the kept one: torch's error, no other group.
         os.environ["DDPRUN_ROUND"] = "4"
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         own = dist.group.WORLD

@@ -20,8 +20,8 @@ import weakref
 # Those with which this was tried. torch has the same call for NCCL's groups.
 BACKENDS = ("gloo",)
 CALLS_MAX = 1 << 16  # in a round
-# Where torch keeps what it knows of a group. Besides these it has lists of groups by tag, and groups
-# by name in its C++ part. Another version of torch may not have all of them.
+# Where torch keeps what it knows of a group. Besides these it has lists of groups by tag, and
+# groups by name in its C++ part. Another version of torch may not have all of them.
 TABLES = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "pg_to_tag",
           "pg_flight_recorder_hooks")
 
@@ -56,7 +56,7 @@ class Kept:
         hidden, self.hidden = self.hidden, None
         if hidden is not None and not dist.is_initialized():
             hidden.show(dist)
-            # Names of groups contain this count, and the ranks that are started begin with this one.
+            # Names of groups contain this count. The ranks that are started begin with this one.
             dist.distributed_c10d._world.group_count = self.group_count
 
     def name_rank(self, rank):
