@@ -35,10 +35,12 @@ def test_two_hosts_print_what_the_page_shows(cluster):
     shown = re.findall(r"^\[node-[ab]:\d\] rank \d of 5 .*$", page, re.M)
     assert len(shown) == 5
     endpoint = f"127.0.0.1:{cluster.daemon().port}"
-    # The second one comes first.
-    agents = [cluster.agent(node, workers=workers, nnodes=2, run="walk", endpoint=endpoint,
-                            command=EXAMPLE.command("program"))
-              for node, workers in (("node-b", 3), ("node-a", 2))]
+    # Here both have one host's name, so that their ranks are in the order in which they come.
+    agents = []
+    for node, workers in (("node-a", 2), ("node-b", 3)):
+        agents.append(cluster.agent(node, workers=workers, nnodes=2, run="walk",
+                                    endpoint=endpoint, command=EXAMPLE.command("program")))
+        agents[0].says("waiting for 1 of 2 nodes")
     assert [agent.wait() for agent in agents] == [0, 0]
     printed = "".join(agent.out() for agent in agents).splitlines()
     assert [line for line in printed if "| 1 even" in line and line not in shown] == []

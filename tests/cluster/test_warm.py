@@ -18,7 +18,8 @@ from tests.support.warm_agent import ahead
 
 PROBE = ROOT / "tests" / "support" / "warm_probe.py"
 # The agent's mark and the round's variables, and each process's own.
-ANEW = re.compile(r"(DDPRUN_(SESSION|INSTANCE|PROGRESS)|MASTER_PORT|TORCHELASTIC_ERROR_FILE)=?.*")
+ANEW = re.compile(
+    r"(DDPRUN_(SESSION|INSTANCE|PROGRESS|STOP)|MASTER_PORT|TORCHELASTIC_ERROR_FILE)=?.*")
 
 
 def python_of(folder):
