@@ -386,9 +386,10 @@ TEST_CASE("what is not whole on a GPU when a rank is lost is not saved", "[train
 
 // Other ranks still come to the step if the launcher says that it is an ordinary stop.
 TEST_CASE("only SIGTERM is a sign that a rank is lost", "[training]") {
-  const auto [signal, is_ordinary] =
+  const auto [number, is_ordinary] =
       GENERATE(std::pair(SIGTERM, std::optional<bool>()), std::pair(SIGTERM, std::optional(false)),
                std::pair(SIGTERM, std::optional(true)), std::pair(SIGUSR1, std::optional<bool>()));
+  const int signal = number;  // clang's lambdas capture no structured binding
   launcher::stop_file file;
   ::setenv("DDPRUN_STOP", file.path().c_str(), 1);
   if (is_ordinary) file.stop(*is_ordinary, std::chrono::seconds(30));
