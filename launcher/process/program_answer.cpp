@@ -18,8 +18,9 @@ std::string hear(int output, duration limit, std::size_t bytes_max) {
   const auto end = std::chrono::steady_clock::now() + limit;
   std::string text;
   while (text.size() < bytes_max) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        end - std::chrono::steady_clock::now());
+    // Rounded up: who gives up has waited for the whole limit, which callers measure.
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     pollfd ready{output, POLLIN, 0};
     if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) == 0) return "";
     std::array<char, 4096> bytes;
