@@ -47,8 +47,9 @@ CHECK = textwrap.dedent("""
 
     def check_group():
         global held
-        # PyTorch 2.14 keeps the calls of earlier rounds, before those of this one.
-        if hasattr(torch._C._distributed_c10d, "_reset_fr_trace"):
+        # PyTorch 2.14 keeps the calls of earlier rounds, before those of this one. A group that is
+        # made, and not connected, has recorded no call yet.
+        if hasattr(torch._C._distributed_c10d, "_reset_fr_trace") and hasattr(dist, "_reconfigure"):
             check_record()
         rank, world_size = dist.get_rank(), dist.get_world_size()
         what = "the group of before" if held is dist.group.WORLD else "a new one"
